@@ -1,0 +1,128 @@
+//! The command line: one file a command. Only this room prints, reads the environment and
+//! chooses exit codes.
+
+mod build;
+mod call;
+mod completions;
+mod describe;
+mod failure;
+mod home;
+mod inspect;
+mod list;
+mod schema;
+mod ui;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::host::Host;
+use failure::Failure;
+use home::Home;
+use ui::Ui;
+
+/// Runs WebAssembly components as sandboxed tools for AI agents.
+///
+/// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
+/// network and see no variable unless you grant it.
+///
+/// Exit codes: 0 ok; 1 the tool said no; 2 wrong usage or configuration; 3 the call was refused
+/// before it ran; 4 the call was stopped by a limit or a crash; 70 toolhost itself is wrong.
+#[derive(Debug, Parser)]
+#[command(name = "toolhost", version, max_term_width = 100)]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Scan this folder instead of `./plugins`; may be repeated. The user's own folder and the
+    /// bundled plugins are scanned besides.
+    #[arg(long, global = true, value_name = "DIR")]
+    plugins: Vec<PathBuf>,
+
+    /// Read this configuration instead of the user's `toolhost.toml`.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Log more to stderr: -v what happens, -vv every call. TOOLHOST_LOG sets it in detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(list::Arguments),
+    Schema(schema::Arguments),
+    Describe(describe::Arguments),
+    Call(call::Arguments),
+    Inspect(inspect::Arguments),
+    Build(build::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Runs the program and returns its exit code.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(arguments.global.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::fault(format!("no runtime: {error}")).report(),
+    };
+    let result = runtime.block_on(run(arguments));
+    // What still compiles is not waited for.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
+    let ui = Ui::new(global.json);
+    match command {
+        Command::List(arguments) => list::run(&ui, &global, &arguments).await,
+        Command::Schema(arguments) => schema::run(&ui, &global, &arguments).await,
+        Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
+        Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
+        Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
+        Command::Build(arguments) => build::run(&ui, &arguments).await,
+        Command::Completions(arguments) => completions::run(&ui, &arguments),
+    }
+}
+
+/// Starts a host on the user's folders and waits until everything has loaded.
+async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
+    let home = Home::from_environment()?;
+    let host = Host::start(home.settings(global)?).map_err(Failure::start)?;
+    ui.while_waiting("loading plugins; the first time each is compiled", host.loaded()).await;
+    Ok(host)
+}
+
+fn log_to_stderr(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "toolhost=debug,info",
+    };
+    let filter = std::env::var("TOOLHOST_LOG").ok().filter(|value| !value.is_empty());
+    let filter = EnvFilter::try_new(filter.as_deref().unwrap_or(default))
+        .unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .init();
+}

@@ -1,0 +1,176 @@
+//! `toolhost call`
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::ui::{self, Ui};
+use super::{Global, loaded_host};
+use crate::arguments;
+use crate::registry::Catalog;
+use crate::tool::{Call, Class, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
+
+/// Calls one tool and prints its answer.
+///
+/// Text and JSON are printed as they are, except that control characters are escaped; `--json`
+/// prints the whole outcome. Pictures and sounds are named; `--json` has their bytes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The tool's name.
+    tool: String,
+
+    /// The arguments as a JSON object; `@FILE` reads them from a file, `-` from stdin.
+    #[arg(value_name = "JSON", conflicts_with = "arg")]
+    arguments: Option<String>,
+
+    /// One argument; may be repeated. The value is text if the tool's schema says so, and
+    /// otherwise JSON if it is JSON. `KEY=@FILE` takes the value from a file; `KEY=@@...` is a
+    /// value that begins with `@`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    arg: Vec<String>,
+
+    /// Stop the call after this time, such as `10s`; the operator's limit holds as well.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+}
+
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+    let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
+    let text = given.arguments.as_deref().map(read_text).transpose()?;
+    let host = loaded_host(ui, global).await?;
+    let arguments = match text {
+        Some(text) => text,
+        None => from_pairs(&host.catalog(), &given.tool, &pairs),
+    };
+    let call = Call {
+        time_max: given.timeout,
+        progress: Some(ProgressSink::new(|progress| ui::error_line(&progress_line(&progress)))),
+        ..Call::new(given.tool.as_str(), arguments)
+    };
+    let outcome = host.call(call).await;
+    if ui.json {
+        ui.json(&to_json(&outcome))?;
+    }
+    match &outcome.result {
+        Ok(_) if ui.json => Ok(()),
+        Ok(output) => print(ui, output),
+        Err(error) => {
+            let mut failure = Failure::call(error);
+            if let Some(stderr) = &error.stderr {
+                failure = failure.hint(format!("the tool's last words were:
+{stderr}"));
+            } else if error.code.class() == Class::Aborted && error.log.is_some() {
+                failure = failure.hint("`-vv` logs where in the tool it happened");
+            }
+            Err(if ui.json { failure.silent() } else { failure })
+        }
+    }
+}
+
+fn from_pairs(catalog: &Catalog, tool: &str, pairs: &[(String, String)]) -> String {
+    let pairs = pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let parameters = catalog.find(tool).map(|entry| &entry.tool.spec().parameters);
+    Value::Object(arguments::from_pairs(pairs, parameters.unwrap_or(&Value::Null))).to_string()
+}
+
+fn read_pair(pair: &str) -> Result<(String, String), Failure> {
+    let Some((key, value)) = pair.split_once('=') else {
+        return Err(Failure::usage(format!("`--arg {pair}` has no `=`"))
+            .hint("write `--arg KEY=VALUE`, or give all arguments as one JSON object"));
+    };
+    let value = match value.strip_prefix('@') {
+        None => value.to_owned(),
+        Some(rest) if rest.starts_with('@') => rest.to_owned(),
+        Some(file) => read_file(file)?,
+    };
+    Ok((key.to_owned(), value))
+}
+
+fn read_text(given: &str) -> Result<String, Failure> {
+    match given.strip_prefix('@') {
+        Some(file) => read_file(file),
+        None if given == "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
+            Ok(text)
+        }
+        None => Ok(given.to_owned()),
+    }
+}
+
+fn read_file(file: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(Path::new(file))
+        .map_err(|error| Failure::usage(format!("the file {file} cannot be read: {error}")))
+}
+
+fn print(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {
+    for block in &output.content {
+        match block {
+            Content::Text(text) => ui.line(text)?,
+            Content::Json(json) => ui.json_text(json)?,
+            Content::Image { media_type, data } => {
+                ui.line(&format!("[image, {media_type}, {} bytes; see --json]", data.len()))?;
+            }
+            Content::Audio { media_type, data } => {
+                ui.line(&format!("[audio, {media_type}, {} bytes; see --json]", data.len()))?;
+            }
+            Content::Resource { uri, text, .. } => {
+                ui.line(&format!("[resource {uri}]"))?;
+                if let Some(text) = text {
+                    ui.line(text)?;
+                }
+            }
+        }
+    }
+    match (&output.structured, output.content.is_empty()) {
+        (Some(structured), true) => ui.json_text(structured),
+        _ => Ok(()),
+    }
+}
+
+fn to_json(outcome: &Outcome) -> Value {
+    let Usage { memory_bytes, host_calls, log_lines, log_lines_dropped, output_bytes } =
+        outcome.usage;
+    let mut object = json!({
+        "tool": outcome.tool,
+        "ok": outcome.result.is_ok(),
+        "usage": {
+            "memory_bytes": memory_bytes,
+            "host_calls": host_calls,
+            "log_lines": log_lines,
+            "log_lines_dropped": log_lines_dropped,
+            "output_bytes": output_bytes,
+        },
+        "generation": outcome.generation,
+        "elapsed_ms": outcome.elapsed.as_secs_f64() * 1_000.0,
+    });
+    match &outcome.result {
+        Ok(output) => {
+            object["content"] = output.content.iter().map(Content::to_json).collect();
+            if let Some(structured) = &output.structured {
+                object["structured"] = serde_json::from_str(structured).unwrap_or_default();
+            }
+        }
+        Err(error) => {
+            object["error"] = error.to_json();
+            object["log"] = json!(error.log);
+            object["stderr"] = json!(error.stderr);
+        }
+    }
+    object
+}
+
+fn progress_line(progress: &Progress) -> String {
+    let total = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = progress.message.as_deref().map(|message| format!(": {message}"));
+    crate::text::one_line(&format!(
+        "progress {}{total}{}",
+        progress.done,
+        message.unwrap_or_default()
+    ))
+}

@@ -1,0 +1,25 @@
+//! `toolhost completions`
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::failure::Failure;
+use super::ui::Ui;
+
+/// Prints a script that completes commands and flags in a shell.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The shell.
+    shell: Shell,
+}
+
+pub(super) fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut super::Arguments::command(),
+        "toolhost",
+        &mut script,
+    );
+    ui.line(String::from_utf8_lossy(&script).trim_end())
+}

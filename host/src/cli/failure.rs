@@ -1,0 +1,116 @@
+//! The one place where errors become words for a person and exit codes.
+
+use std::process::ExitCode;
+
+use super::ui;
+use crate::host::{InspectError, StartError};
+use crate::tool::{CallError, Class};
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(super) struct Failure {
+    kind: Kind,
+    message: String,
+    hints: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing went wrong; whoever reads our output has gone.
+    PipeClosed,
+    /// The tool ran and says no.
+    Tool,
+    /// Wrong usage or configuration.
+    Usage,
+    /// Refused before running.
+    Rejected,
+    /// Stopped while running.
+    Aborted,
+    /// Our bug.
+    Fault,
+}
+
+impl Failure {
+    fn new(kind: Kind, message: impl Into<String>) -> Failure {
+        Failure { kind, message: message.into(), hints: Vec::new() }
+    }
+
+    /// Wrong usage or configuration.
+    pub(super) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Kind::Usage, message)
+    }
+
+    /// Something other than a call was refused, such as the build of a plugin.
+    pub(super) fn rejected(message: impl Into<String>) -> Failure {
+        Failure::new(Kind::Rejected, message)
+    }
+
+    /// Our bug.
+    pub(super) fn fault(message: impl Into<String>) -> Failure {
+        Failure::new(Kind::Fault, message)
+    }
+
+    /// Whoever reads our output has gone.
+    pub(super) fn pipe_closed() -> Failure {
+        Failure::new(Kind::PipeClosed, "")
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The host does not start.
+    pub(super) fn start(error: StartError) -> Failure {
+        match error {
+            StartError::Lock(error) => Failure::usage(error.to_string()),
+            StartError::Engine(error) => Failure::fault(error.to_string()),
+        }
+    }
+
+    /// A file is no plugin.
+    pub(super) fn inspect(file: &str, error: &InspectError) -> Failure {
+        match error {
+            InspectError::Engine(error) => Failure::fault(error.to_string()),
+            error => Failure::rejected(format!("{file}: {error}")),
+        }
+    }
+
+    /// A call has no output.
+    pub(super) fn call(error: &CallError) -> Failure {
+        let kind = match error.code.class() {
+            Class::Failed => Kind::Tool,
+            Class::Rejected => Kind::Rejected,
+            Class::Aborted => Kind::Aborted,
+            Class::Fault => Kind::Fault,
+        };
+        Failure::new(kind, format!("{} ({})", error.message, error.code))
+    }
+
+    /// Prints the failure to stderr and returns the exit code.
+    pub(super) fn report(&self) -> ExitCode {
+        if self.kind != Kind::PipeClosed && !self.message.is_empty() {
+            ui::error_line(&format!("error: {}", self.message));
+            for hint in &self.hints {
+                ui::error_line(&format!("hint: {hint}"));
+            }
+        }
+        ExitCode::from(match self.kind {
+            Kind::PipeClosed => 0,
+            Kind::Tool => 1,
+            Kind::Usage => 2,
+            Kind::Rejected => 3,
+            Kind::Aborted => 4,
+            Kind::Fault => 70,
+        })
+    }
+
+    /// The same failure without words, for when they were printed as JSON.
+    #[must_use]
+    pub(super) fn silent(mut self) -> Failure {
+        self.message.clear();
+        self
+    }
+}

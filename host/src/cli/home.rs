@@ -1,0 +1,151 @@
+//! Where this user's files are, from the environment; and the settings of a host from them.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
+
+use super::Global;
+use super::failure::Failure;
+use super::ui;
+use crate::config::{self, Config};
+use crate::host::HostSettings;
+use crate::reload::Folder;
+use crate::tool::Origin;
+
+/// The file an operator writes.
+const CONFIG_FILE: &str = "toolhost.toml";
+
+/// Where this user's files are.
+#[derive(Debug)]
+pub(super) struct Home {
+    config_file: PathBuf,
+    plugins: PathBuf,
+    bundled: PathBuf,
+    pub(super) state: PathBuf,
+    cache: PathBuf,
+}
+
+impl Home {
+    /// `TOOLHOST_HOME` holds everything; without it, the folders of the XDG specification do.
+    pub(super) fn from_environment() -> Result<Home, Failure> {
+        let mut home = match variable("TOOLHOST_HOME") {
+            Some(home) => Home::in_one_folder(&absolute(Path::new(&home))?),
+            None => Home::in_xdg_folders()?,
+        };
+        if let Some(cache) = variable("TOOLHOST_CACHE") {
+            home.cache = absolute(Path::new(&cache))?;
+        }
+        Ok(home)
+    }
+
+    fn in_one_folder(home: &Path) -> Home {
+        Home {
+            config_file: home.join(CONFIG_FILE),
+            plugins: home.join("plugins"),
+            bundled: home.join("bundled"),
+            state: home.join("state"),
+            cache: home.join("cache"),
+        }
+    }
+
+    fn in_xdg_folders() -> Result<Home, Failure> {
+        let folders = Xdg::new().map_err(|error| {
+            Failure::usage(format!("no home folder: {error}"))
+                .hint("set HOME, or TOOLHOST_HOME to a folder for toolhost's files")
+        })?;
+        let data = folders.data_dir().join("toolhost");
+        let state = folders.state_dir().unwrap_or_else(|| folders.data_dir());
+        Ok(Home {
+            config_file: folders.config_dir().join("toolhost").join(CONFIG_FILE),
+            plugins: data.join("plugins"),
+            bundled: data.join("bundled"),
+            state: state.join("toolhost"),
+            cache: folders.cache_dir().join("toolhost"),
+        })
+    }
+
+    /// Where compiled components are kept.
+    pub(super) fn components(&self) -> PathBuf {
+        self.cache.join("components")
+    }
+
+    /// The settings of a host for one command.
+    pub(super) fn settings(&self, global: &Global) -> Result<HostSettings, Failure> {
+        let mut folders = vec![
+            Folder { path: self.bundled.clone(), origin: Origin::User },
+            Folder { path: self.plugins.clone(), origin: Origin::User },
+        ];
+        let named: Vec<PathBuf> = match global.plugins.as_slice() {
+            [] => vec![PathBuf::from("plugins")],
+            named => named.iter().map(|folder| checked_folder(folder)).collect::<Result<_, _>>()?,
+        };
+        folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
+        Ok(HostSettings {
+            folders,
+            config: self.config(global)?,
+            cache: Some(self.components()),
+            state: Some(self.state.clone()),
+        })
+    }
+
+    /// The operator's configuration, narrowed by the project's if there is one.
+    pub(super) fn config(&self, global: &Global) -> Result<Config, Failure> {
+        let base = Config::default();
+        let mut config = match &global.config {
+            Some(file) => read_config(file, &base)?.ok_or_else(|| {
+                Failure::usage(format!("there is no configuration {}", file.display()))
+            })?,
+            None => read_config(&self.config_file, &base)?.unwrap_or(base),
+        };
+        if let Some(project) = read_config(Path::new(CONFIG_FILE), &config)? {
+            for id in config.narrow(&project) {
+                ui::error_line(&format!(
+                    "warning: `plugins.{id}.allow_tool_override` in the project's {CONFIG_FILE} is ignored: \
+                     a project can only narrow; set it in {}",
+                    self.config_file.display()
+                ));
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// A folder that was named must be there.
+fn checked_folder(folder: &Path) -> Result<PathBuf, Failure> {
+    match fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => Ok(folder.to_owned()),
+        Ok(_) => Err(Failure::usage(format!("{} is not a folder", folder.display())).hint(
+            "`--plugins` takes the folder the plugin lies in; `toolhost inspect` takes a file",
+        )),
+        Err(error) => {
+            Err(Failure::usage(format!("the folder {} cannot be read: {error}", folder.display()))
+                .hint("name a folder that exists, or leave `--plugins` out to scan ./plugins"))
+        }
+    }
+}
+
+fn read_config(file: &Path, base: &Config) -> Result<Option<Config>, Failure> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(Failure::usage(format!("{} cannot be read: {error}", file.display())));
+        }
+    };
+    let config = config::parse(&text, base)
+        .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(Some(config))
+}

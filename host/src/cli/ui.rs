@@ -1,0 +1,90 @@
+//! What a person sees: stdout for answers, stderr for everything else. Text of strangers is
+//! made safe here, so no command can forget it.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use crate::text;
+
+/// After how long a wait is explained.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where a command's answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ui {
+    /// The user asked for JSON.
+    pub(super) json: bool,
+}
+
+impl Ui {
+    pub(super) fn new(json: bool) -> Ui {
+        Ui { json }
+    }
+
+    /// Prints a line for people.
+    pub(super) fn line(&self, line: &str) -> Result<(), Failure> {
+        write(&text::printable(line))
+    }
+
+    /// Prints JSON text; in a form in which it cannot harm a terminal.
+    pub(super) fn json_text(&self, json: &str) -> Result<(), Failure> {
+        write(&text::printable_json(json))
+    }
+
+    /// Prints a JSON value, indented.
+    pub(super) fn json(&self, value: &Value) -> Result<(), Failure> {
+        self.json_text(&format!("{value:#}"))
+    }
+
+    /// Prints rows in columns under headings; without trailing spaces.
+    pub(super) fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+        let cell = |text: &str| text::one_line(text);
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| cell(&row[column]).chars().count());
+            cells.chain([headings[column].len()]).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+        let line = |cells: Vec<String>| {
+            let padded: Vec<String> = cells
+                .iter()
+                .zip(&widths)
+                .map(|(text, width)| format!("{text:<width$}", width = *width))
+                .collect();
+            padded.join("  ").trim_end().to_owned()
+        };
+        self.line(&line(headings.iter().map(|heading| (*heading).to_owned()).collect()))?;
+        for row in rows {
+            self.line(&line(row.iter().map(|text| cell(text)).collect()))?;
+        }
+        Ok(())
+    }
+
+    /// Waits, and after a second says on a terminal for what.
+    pub(super) async fn while_waiting<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
+        if std::io::stderr().is_terminal() {
+            error_line(&format!("{what} ..."));
+        }
+        work.await
+    }
+}
+
+/// Prints a line to stderr. If that fails, there is nobody to tell.
+pub(super) fn error_line(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", text::printable(line));
+}
+
+fn write(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::pipe_closed(),
+        _ => Failure::usage(format!("stdout cannot be written: {error}")),
+    })
+}

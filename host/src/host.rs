@@ -1,0 +1,192 @@
+//! The library's face: wires the rooms together, and nothing else.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::dispatch::Dispatch;
+use crate::limits::Limits;
+use crate::lock::{self, LockError};
+use crate::plugin::{Candidate, EngineError, LoadError, Loaded, Loader};
+use crate::registry::{Catalog, Registry, SourceReport};
+use crate::reload::{self, Folder, SourceStatus};
+use crate::tool::{Call, Outcome, PluginId, PluginIdError};
+
+/// What a host is started with. It reads no environment and no home of its own.
+#[derive(Clone, Debug, Default)]
+pub struct HostSettings {
+    /// Folders of plugins, the highest rank first. One that does not exist holds no plugins.
+    pub folders: Vec<Folder>,
+    /// What the operator configured.
+    pub config: Config,
+    /// Where compiled components are kept. Without it, each start compiles everything.
+    pub cache: Option<PathBuf>,
+    /// Where this user's host remembers things. Without it, no plugin counts as bundled.
+    pub state: Option<PathBuf>,
+}
+
+/// Why a host does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The engine refuses this machine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// What the host remembers cannot be read.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// Why a file cannot be inspected.
+#[derive(Debug, Error)]
+pub enum InspectError {
+    /// Its name is no id.
+    #[error(transparent)]
+    Id(#[from] PluginIdError),
+    /// The engine refuses this machine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// It is no plugin.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// A running host.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use toolhost::{Call, Folder, Host, HostSettings, Origin};
+///
+/// let folder = Folder { path: "plugins".into(), origin: Origin::Project };
+/// let settings = HostSettings { folders: vec![folder], ..HostSettings::default() };
+/// let host = Host::start(settings)?;
+/// host.loaded().await;
+/// let outcome = host.call(Call::new("json_query", r#"{"filter": ".a", "json": {"a": 1}}"#)).await;
+/// println!("{}", outcome.to_json_text());
+/// # Ok(()) }
+/// ```
+pub struct Host {
+    registry: Arc<Registry>,
+    dispatch: Dispatch,
+    sources: watch::Receiver<Option<Arc<Vec<SourceStatus>>>>,
+    loading: JoinHandle<()>,
+}
+
+impl Host {
+    /// Starts a host. It answers at once; plugins appear when they have loaded.
+    ///
+    /// It must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// If the engine refuses this machine, or what the host remembers is damaged.
+    pub fn start(settings: HostSettings) -> Result<Host, StartError> {
+        let bundled = match &settings.state {
+            Some(state) => lock::bundled_digests(state)?,
+            None => BTreeMap::new(),
+        };
+        let limits = Arc::new(settings.config.limits.clone());
+        let calls_max = limits.calls_per_core_max.0 * cores();
+        // Plugins register beside the calls, as many at once as are loaded side by side.
+        let instances_max = calls_max + 2 * cores();
+        let loader =
+            Arc::new(loader(Arc::clone(&limits), instances_max, settings.cache.as_deref())?);
+        // The recorded owners of names join with the lock file.
+        let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
+        let dispatch = Dispatch::new(Arc::clone(&registry), limits, calls_max);
+        let (loaded, sources) = watch::channel(None);
+        let shelf = Arc::clone(&registry);
+        let loading = tokio::spawn(async move {
+            let HostSettings { folders, config, .. } = settings;
+            let statuses = reload::load_all(&folders, &loader, &shelf, &config, &bundled).await;
+            loaded.send_replace(Some(Arc::new(statuses)));
+        });
+        Ok(Host { registry, dispatch, sources, loading })
+    }
+
+    /// Waits until every plugin has loaded or failed, and returns what became of each.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn loaded(&self) -> Arc<Vec<SourceStatus>> {
+        let mut sources = self.sources.clone();
+        match sources.wait_for(Option::is_some).await {
+            Ok(statuses) => statuses.clone().unwrap_or_default(),
+            // Loading was stopped.
+            Err(_) => Arc::default(),
+        }
+    }
+
+    /// Runs one call. It never fails: whatever happens is in the outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the call.
+    pub async fn call(&self, call: Call) -> Outcome {
+        self.dispatch.call(call).await
+    }
+
+    /// The catalog of this moment.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.registry.current()
+    }
+
+    /// Tells of every new generation of the catalog.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.registry.subscribe()
+    }
+
+    /// Stops loading. Calls under way end when their futures are dropped.
+    pub async fn stop(self) {
+        self.loading.abort();
+        // Aborted is how it ends.
+        let _ = self.loading.await;
+    }
+}
+
+/// Loads one file without making it callable, to look at it.
+///
+/// # Errors
+/// With the reason why it is no plugin, and the repair.
+pub async fn inspect(
+    path: &Path,
+    config: &Config,
+    cache: Option<&Path>,
+) -> Result<(Loaded, SourceReport), InspectError> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let candidate = Candidate {
+        id: PluginId::from_stem(&stem)?,
+        folder: path.parent().unwrap_or(Path::new(".")).to_owned(),
+        path: path.to_owned(),
+    };
+    let limits = Arc::new(config.limits.clone());
+    let loader = loader(Arc::clone(&limits), 1, cache)?;
+    let mut loaded = loader.load(&candidate).await?;
+    let settings = config.plugins.get(&candidate.id).cloned().unwrap_or_default();
+    loaded.registration.allow_tool_override = settings.allow_tool_override;
+    let registry = Registry::new(limits, HashMap::new());
+    let catalog = registry.publish([loaded.registration.clone()]);
+    let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
+    Ok((loaded, report))
+}
+
+/// A loader without a cache is slower, and otherwise the same.
+fn loader(
+    limits: Arc<Limits>,
+    instances_max: usize,
+    cache: Option<&Path>,
+) -> Result<Loader, EngineError> {
+    let mut loader = Loader::new(limits, instances_max)?;
+    if let Some(folder) = cache
+        && let Err(error) = loader.open_cache(folder)
+    {
+        tracing::warn!("{error}; until then every start compiles every plugin");
+    }
+    Ok(loader)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

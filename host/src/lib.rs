@@ -1,0 +1,51 @@
+//! Runs WebAssembly components as sandboxed tools for AI agents.
+//!
+//! Start with [`Host`]. The rooms, from the words at the bottom to the doors at the top; each
+//! uses only rooms above it in this list:
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`limits`], [`text`] | every bound; text of strangers made safe to show |
+//! | [`tool`] | the words: tool, call, outcome, registration |
+//! | [`toolset`], [`schema`], [`arguments`] | rules, pure |
+//! | [`config`], [`lock`], [`process`] | files and commands |
+//! | [`plugin`] | a component as a registration |
+//! | [`registry`] | who has which name; the catalog |
+//! | [`dispatch`] | one call, from its name to its outcome |
+//! | [`author`], [`reload`] | building plugins; folders of plugins |
+//! | [`host`] | wires everything |
+//! | `cli` | the command line |
+//! | [`cli`] | the command line |
+
+pub mod limits;
+pub mod text;
+
+pub mod tool;
+
+pub mod arguments;
+pub mod schema;
+pub mod toolset;
+
+pub mod config;
+pub mod lock;
+pub mod process;
+
+pub mod plugin;
+
+pub mod registry;
+
+pub mod dispatch;
+
+pub mod author;
+pub mod reload;
+
+pub mod host;
+
+#[doc(hidden)]
+pub mod cli;
+
+pub use config::Config;
+pub use host::{Host, HostSettings};
+pub use limits::Limits;
+pub use reload::Folder;
+pub use tool::{Call, Origin, Outcome};

@@ -1,0 +1,282 @@
+//! Every bound of the host: its default, its unit, its reason, and how far an operator may
+//! raise it.
+//!
+//! The table below is the only place with default numbers. `[limits]` in `toolhost.toml` sets
+//! values by the names used here; sizes are in bytes, times are durations.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use thiserror::Error;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Tells how the values of a limit are written: a count, a size in bytes, or a duration.
+trait Value: Copy + PartialOrd {
+    const SHAPE: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+    fn show(self) -> String;
+}
+
+/// A number of things, such as tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count(pub usize);
+
+/// A size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// The size as a length of something in memory.
+    pub fn len(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl Value for Count {
+    const SHAPE: &'static str = "a whole number such as `16`";
+
+    fn parse(text: &str) -> Option<Count> {
+        text.parse().ok().map(Count)
+    }
+
+    fn show(self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Value for Bytes {
+    const SHAPE: &'static str = "a number of bytes or a text such as \"64 MiB\"";
+
+    fn parse(text: &str) -> Option<Bytes> {
+        text.parse::<ByteSize>().ok().map(|size| Bytes(size.as_u64()))
+    }
+
+    fn show(self) -> String {
+        ByteSize(self.0).display().iec().to_string()
+    }
+}
+
+impl Value for Duration {
+    const SHAPE: &'static str = "a duration such as \"5s\" or \"250ms\"";
+
+    fn parse(text: &str) -> Option<Duration> {
+        humantime::parse_duration(text).ok()
+    }
+
+    fn show(self) -> String {
+        humantime::format_duration(self).to_string()
+    }
+}
+
+/// Why a limit cannot be set.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LimitError {
+    /// There is no limit of this name.
+    #[error("there is no limit `{0}`")]
+    Unknown(String),
+    /// The text is not a value of the limit's kind.
+    #[error("`{name}` is {given}, which is not {shape}")]
+    Shape {
+        /// The limit.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// What is allowed, in words.
+        shape: &'static str,
+    },
+    /// The value lies outside of what an operator may choose.
+    #[error("`{name}` is {given}; allowed is {least} to {most}")]
+    Range {
+        /// The limit.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// The smallest value allowed.
+        least: String,
+        /// The largest value allowed.
+        most: String,
+    },
+}
+
+/// One row of the table, for documentation and listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitRow {
+    /// The limit's name, as in `toolhost.toml`.
+    pub name: &'static str,
+    /// What it bounds.
+    pub meaning: &'static str,
+    /// The value in force.
+    pub value: String,
+    /// The largest value an operator may choose.
+    pub most: String,
+}
+
+macro_rules! limits {
+    ($( $(#[doc = $meaning:literal])+ $name:ident: $kind:ty = $default:expr, $least:expr => $most:expr; )*) => {
+        /// The bounds of one host. [`Limits::default`] is what an operator gets who says nothing.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $( $(#[doc = $meaning])+ pub $name: $kind, )*
+        }
+
+        impl Default for Limits {
+            fn default() -> Limits {
+                Limits { $( $name: $default, )* }
+            }
+        }
+
+        impl Limits {
+            /// The names of all limits, in the order of the table.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name) ),*];
+
+            /// Sets the limit `name` from its text, as it stands in `toolhost.toml`.
+            ///
+            /// # Errors
+            /// If there is no such limit, the text is not of its kind, or the value lies
+            /// outside of what an operator may choose.
+            pub fn set(&mut self, name: &str, text: &str) -> Result<(), LimitError> {
+                match name {
+                    $( stringify!($name) => {
+                        self.$name = parse(stringify!($name), text, $least, $most)?;
+                        Ok(())
+                    } )*
+                    _ => Err(LimitError::Unknown(name.to_owned())),
+                }
+            }
+
+            /// Lowers every limit to its value in `other`, and raises none.
+            pub fn narrow(&mut self, other: &Limits) {
+                $( if other.$name < self.$name {
+                    self.$name = other.$name;
+                } )*
+            }
+
+            /// Every limit with its value in force.
+            pub fn rows(&self) -> Vec<LimitRow> {
+                vec![$( LimitRow {
+                    name: stringify!($name),
+                    meaning: concat!($($meaning),+).trim(),
+                    value: self.$name.show(),
+                    most: ($most).show(),
+                } ),*]
+            }
+        }
+    };
+}
+
+limits! {
+    /// Wall time of one call, from its permit to its output; then the call is stopped.
+    wall_time_max: Duration = seconds(60), Duration::from_millis(1) => seconds(600);
+    /// Wall time of a plugin's `register`.
+    register_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// Memory of one guest: a Python interpreter needs 12 MiB, real work ten times that.
+    memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
+    /// Elements in one table of a guest; JavaScript components have 7,690.
+    table_elements_max: Count = Count(20_000), Count(100) => Count(1_000_000);
+    /// Stack of a guest in WebAssembly code.
+    stack_bytes_max: Bytes = Bytes(512 * KIB), Bytes(64 * KIB) => Bytes(MIB);
+    /// Arguments of one call, as JSON text.
+    arguments_bytes_max: Bytes = Bytes(MIB), Bytes(KIB) => Bytes(64 * MIB);
+    /// Output of one call, all blocks together.
+    output_bytes_max: Bytes = Bytes(8 * MIB), Bytes(KIB) => Bytes(64 * MIB);
+    /// Text of one error that a guest returns; what is longer is cut.
+    error_bytes_max: Bytes = Bytes(4 * KIB), Bytes(256) => Bytes(64 * KIB);
+    /// What one plugin's `register` may return, all tools together.
+    registration_bytes_max: Bytes = Bytes(8 * MIB), Bytes(64 * KIB) => Bytes(256 * MIB);
+    /// Tools of one registration: more than a model can choose among.
+    tools_max: Count = Count(256), Count(1) => Count(5_000);
+    /// Description of one tool.
+    description_bytes_max: Bytes = Bytes(8 * KIB), Bytes(256) => Bytes(64 * KIB);
+    /// One JSON Schema as text.
+    schema_bytes_max: Bytes = Bytes(64 * KIB), Bytes(KIB) => Bytes(64 * KIB);
+    /// Levels of nesting in one JSON Schema.
+    schema_depth_max: Count = Count(32), Count(4) => Count(32);
+    /// One `pattern` in a JSON Schema.
+    schema_pattern_bytes_max: Bytes = Bytes(4 * KIB), Bytes(16) => Bytes(4 * KIB);
+    /// A component file: the largest language runtimes are 20 MiB.
+    component_bytes_max: Bytes = Bytes(64 * MIB), Bytes(64 * KIB) => Bytes(GIB);
+    /// Log lines of one call; what is over is dropped and counted.
+    log_lines_max: Count = Count(1_000), Count(0) => Count(100_000);
+    /// Log text of one call; what is over is dropped and counted.
+    log_bytes_max: Bytes = Bytes(256 * KIB), Bytes(0) => Bytes(16 * MIB);
+    /// Progress reports a second that are passed on.
+    progress_per_second_max: Count = Count(20), Count(0) => Count(1_000);
+    /// Calls of one guest call into toolhost's own interfaces.
+    host_calls_max: Count = Count(100_000), Count(100) => Count(100_000_000);
+    /// Tail of stderr kept for the log when a guest fails.
+    stderr_bytes_max: Bytes = Bytes(16 * KIB), Bytes(0) => Bytes(MIB);
+    /// Calls at once for each core of the machine.
+    calls_per_core_max: Count = Count(32), Count(1) => Count(128);
+    /// Calls at once into one source.
+    calls_per_source_max: Count = Count(16), Count(1) => Count(1_024);
+    /// How long a call waits for its turn; then it is refused as `busy`.
+    permit_wait_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// Files looked at in one plugins folder.
+    plugin_files_max: Count = Count(10_000), Count(1) => Count(100_000);
+}
+
+fn parse<V: Value>(name: &'static str, text: &str, least: V, most: V) -> Result<V, LimitError> {
+    let given = text.to_owned();
+    let value =
+        V::parse(text).ok_or(LimitError::Shape { name, given: given.clone(), shape: V::SHAPE })?;
+    if value < least || value > most {
+        return Err(LimitError::Range { name, given, least: least.show(), most: most.show() });
+    }
+    Ok(value)
+}
+
+impl Limits {
+    /// How many bytes a guest may hand over in one call into the host, the output included.
+    ///
+    /// It lies above the bound of the output, so that a large output meets that bound's
+    /// message first.
+    pub fn transfer_bytes_max(&self) -> u64 {
+        self.output_bytes_max.0 + 8 * MIB
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_bounded() {
+        let mut limits = Limits::default();
+        assert_eq!(limits.set("wall_time_max", "90s"), Ok(()));
+        assert_eq!(limits.wall_time_max, seconds(90));
+        assert_eq!(limits.set("memory_bytes_max", "64 MiB"), Ok(()));
+        assert_eq!(limits.memory_bytes_max, Bytes(64 * MIB));
+        assert_eq!(limits.set("tools_max", "12"), Ok(()));
+        assert_eq!(limits.tools_max, Count(12));
+
+        let error = |limits: &mut Limits, name, text| {
+            limits.set(name, text).expect_err("a refusal").to_string()
+        };
+        assert_eq!(
+            error(&mut limits, "wall_time_max", "11min"),
+            "`wall_time_max` is 11min; allowed is 1ms to 10m"
+        );
+        assert_eq!(
+            error(&mut limits, "tools_max", "many"),
+            "`tools_max` is many, which is not a whole number such as `16`"
+        );
+        assert_eq!(error(&mut limits, "nope", "1"), "there is no limit `nope`");
+    }
+
+    #[test]
+    fn defaults_lie_within_their_own_ranges() {
+        let defaults = Limits::default();
+        for row in defaults.rows() {
+            let mut limits = defaults.clone();
+            assert_eq!(limits.set(row.name, &row.value), Ok(()), "{}", row.name);
+            assert_eq!(limits, defaults, "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What this user's host remembers about plugins, in the home and never in a project.
+//!
+//! Today that is `bundled.json`: the digests of the plugins that `make` built. Only bytes with
+//! one of these digests count as bundled, wherever they lie; so a copied name gains nothing.
+//! Any number of processes share the file: a file lock is held around each change, and readers
+//! see either the old or the new text.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
+const DIGESTS_MAX: usize = 16;
+const FILE_NAME: &str = "bundled.json";
+
+/// Why the file cannot be used.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// It cannot be read or written.
+    #[error("{path} cannot be used: {error}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// It is not what this host writes.
+    #[error("{path} is damaged ({problem}); remove it and run `make` again", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// The file as it is written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bundled {
+    /// For each plugin id the digests of its builds, the newest last.
+    plugins: BTreeMap<String, Vec<String>>,
+}
+
+/// Returns the digests of all bundled plugins, each with its age: how many builds of the same
+/// plugin are newer. Without the file there are none.
+///
+/// # Errors
+/// If the file exists and cannot be read, or is damaged.
+pub fn bundled_digests(state: &Path) -> Result<BTreeMap<String, usize>, LockError> {
+    let bundled = read(&state.join(FILE_NAME))?;
+    let aged = |digests: Vec<String>| {
+        digests.into_iter().rev().enumerate().map(|(age, digest)| (digest, age))
+    };
+    Ok(bundled.plugins.into_values().flat_map(aged).collect())
+}
+
+/// Remembers that these plugins, by id and digest, were built here.
+///
+/// # Errors
+/// If the file cannot be read or written, or is damaged.
+pub fn record_bundled(state: &Path, built: &[(String, String)]) -> Result<(), LockError> {
+    let path = state.join(FILE_NAME);
+    let failed = |error| LockError::Io { path: path.clone(), error };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
+    let guard = File::create(state.join("bundled.lock")).map_err(failed)?;
+    guard.lock().map_err(failed)?;
+    let mut bundled = read(&path)?;
+    for (id, digest) in built {
+        let digests = bundled.plugins.entry(id.clone()).or_default();
+        digests.retain(|known| known != digest);
+        digests.push(digest.clone());
+        let over = digests.len().saturating_sub(DIGESTS_MAX);
+        digests.drain(..over);
+    }
+    let text = serde_json::to_string_pretty(&bundled).map_err(|error| failed(error.into()))?;
+    let mut file = tempfile::NamedTempFile::new_in(state).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Bundled, LockError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Bundled::default()),
+        Err(error) => return Err(LockError::Io { path: path.to_owned(), error }),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| LockError::Damaged { path: path.to_owned(), problem: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_remembered_and_bounded() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = home.path().join("state");
+        assert!(bundled_digests(&state).expect("no file").is_empty());
+        for build in 0..20 {
+            record_bundled(&state, &[("json".into(), format!("d{build}"))]).expect("recorded");
+        }
+        let digests = bundled_digests(&state).expect("a file");
+        assert_eq!(digests.len(), DIGESTS_MAX);
+        assert_eq!(
+            (digests.get("d19"), digests.get("d18"), digests.get("d3")),
+            (Some(&0), Some(&1), None)
+        );
+    }
+
+    #[test]
+    fn writers_do_not_lose_each_other() {
+        let home = tempfile::tempdir().expect("a folder");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let state = home.path();
+                scope.spawn(move || {
+                    record_bundled(state, &[(format!("p{writer}"), "d".into())]).expect("recorded");
+                });
+            }
+        });
+        assert_eq!(read(&home.path().join(FILE_NAME)).expect("a file").plugins.len(), 8);
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error() {
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join(FILE_NAME), "{").expect("written");
+        let message = bundled_digests(home.path()).expect_err("damaged").to_string();
+        assert!(message.contains("run `make` again"), "{message}");
+    }
+}

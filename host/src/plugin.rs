@@ -1,0 +1,27 @@
+//! A component as a registration: compile, link, register, run one call.
+//!
+//! The only room that names wasmtime. Above it, a plugin is a set of [`Tool`](crate::tool::Tool)s
+//! like any other. What it does not do: decide about names (the registry does), authority, or
+//! deadlines of calls (dispatch drops the future).
+
+mod bindings;
+mod compile;
+mod contract;
+mod convert;
+mod engine;
+mod imports;
+mod instance;
+mod loader;
+mod store;
+
+pub use compile::{CacheError, digest};
+pub use contract::check as check_contract;
+pub use contract::{ContractError, KNOWN_CONTRACT};
+pub use engine::EngineError;
+pub use loader::{Candidate, Facts, LoadError, Loaded, Loader};
+
+/// For benchmarks: what a call costs without the house around it.
+#[doc(hidden)]
+pub mod bare {
+    pub use super::engine::config;
+}

@@ -1,0 +1,16 @@
+//! The host's side of `wit/`, generated.
+//!
+//! The optional interfaces have worlds of their own, so that a component without them still
+//! fits the bindings of the required world.
+
+pub(super) mod base {
+    wasmtime::component::bindgen!({
+        world: "plugin",
+        path: "../wit",
+        imports: { default: trappable },
+        exports: { default: async },
+    });
+}
+
+pub(super) use base::toolhost::plugin::types;
+pub(super) use base::{Plugin, PluginPre};

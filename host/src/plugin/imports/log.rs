@@ -1,0 +1,71 @@
+//! `log`: lines of a guest for the host's log, bounded and made safe to show.
+
+use std::sync::Arc;
+
+use crate::limits::Limits;
+use crate::plugin::bindings::base::toolhost::plugin::log::{Host, Level};
+use crate::plugin::store::Guest;
+use crate::text;
+use crate::tool::Meter;
+
+/// Characters of one line; what is longer is cut.
+const LINE_CHARS_MAX: usize = 4_096;
+
+/// What is left of a call's share of the log.
+pub(crate) struct GuestLog {
+    plugin: String,
+    lines_left: usize,
+    bytes_left: usize,
+    dropped: u64,
+}
+
+impl GuestLog {
+    pub(crate) fn new(plugin: &str, limits: &Limits) -> GuestLog {
+        GuestLog {
+            plugin: plugin.to_owned(),
+            lines_left: limits.log_lines_max.0,
+            bytes_left: limits.log_bytes_max.len(),
+            dropped: 0,
+        }
+    }
+
+    fn write(&mut self, level: Level, message: &str, meter: &Meter) {
+        let fits = self.lines_left > 0 && message.len() <= self.bytes_left;
+        meter.count_log_line(fits);
+        if !fits {
+            self.dropped += 1;
+            return;
+        }
+        self.lines_left -= 1;
+        self.bytes_left -= message.len();
+        let plugin = &self.plugin;
+        let line = text::one_line(&text::cut(message, LINE_CHARS_MAX));
+        match level {
+            Level::Debug => tracing::debug!(target: "toolhost::guest", "{plugin}: {line}"),
+            Level::Info => tracing::info!(target: "toolhost::guest", "{plugin}: {line}"),
+            Level::Warn => tracing::warn!(target: "toolhost::guest", "{plugin}: {line}"),
+            Level::Error => tracing::error!(target: "toolhost::guest", "{plugin}: {line}"),
+        }
+    }
+}
+
+impl Drop for GuestLog {
+    fn drop(&mut self) {
+        if self.dropped > 0 {
+            let (plugin, dropped) = (&self.plugin, self.dropped);
+            tracing::warn!(
+                target: "toolhost::guest",
+                "{plugin}: dropped {dropped} log lines over `log_lines_max` or `log_bytes_max`"
+            );
+        }
+    }
+}
+
+impl Host for Guest {
+    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+        self.count_host_call()?;
+        let meter = Arc::clone(&self.meter);
+        self.log.write(level, &message, &meter);
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! One call: a fresh store, a fresh instance, one function, and all of it dropped.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use wasmtime::{Store, Trap};
+
+use super::bindings::{Plugin, PluginPre, types};
+use super::convert;
+use super::engine::Engine;
+use super::store::{self, Denied, Guest, HostCallsExceeded};
+use crate::text;
+use crate::tool::{CallError, Code, Invocation, Meter, Tool, ToolOutput, ToolSpec};
+
+/// A component that is linked and ready to be instantiated.
+pub(super) struct Prepared {
+    pub(super) engine: Arc<Engine>,
+    pub(super) pre: PluginPre<Guest>,
+    /// For logs.
+    pub(super) id: String,
+}
+
+/// One tool of a component.
+pub(super) struct PluginTool {
+    pub(super) spec: ToolSpec,
+    pub(super) plugin: Arc<Prepared>,
+}
+
+impl Tool for PluginTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        Box::pin(self.run(invocation))
+    }
+}
+
+impl PluginTool {
+    async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
+        let engine = &self.plugin.engine;
+        let limits = &engine.limits;
+        let transfer_bytes_max = limits.transfer_bytes_max();
+        let meter = Arc::clone(&invocation.meter);
+        let mut store =
+            store::new(engine, &self.plugin.id, meter, invocation.progress, transfer_bytes_max);
+        let context = types::CallContext {
+            session_id: invocation.caller.session.clone(),
+            task_id: invocation.caller.task.clone(),
+            tool_call_id: invocation.caller.tool_call.clone(),
+            remaining_ms: milliseconds(
+                invocation.deadline.saturating_duration_since(Instant::now()),
+            ),
+            extensions: Vec::new(),
+        };
+        let answer = match self.plugin.instantiate(&mut store).await {
+            Ok(instance) => {
+                let tool = self.spec.name.as_str();
+                instance.call_call(&mut store, tool, invocation.arguments, &context).await
+            }
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Ok(output)) => {
+                let output = convert::output(output, limits)?;
+                invocation.meter.saw_output(output.len());
+                Ok(output)
+            }
+            Ok(Err(error)) => Err(convert::tool_error(error, limits)),
+            Err(error) => Err(stopped(&error, store.data(), limits.output_bytes_max.0)),
+        }
+    }
+}
+
+impl Prepared {
+    /// Runs `register` in a store without any authority.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the guest.
+    pub(super) async fn register(&self) -> Result<Result<types::Registration, String>, CallError> {
+        let limits = &self.engine.limits;
+        let allowed = limits.registration_bytes_max.0;
+        let meter = Arc::new(Meter::default());
+        let mut store = store::new(&self.engine, &self.id, meter, None, allowed);
+        let answer = match self.instantiate(&mut store).await {
+            Ok(instance) => instance.call_register(&mut store).await,
+            Err(error) => Err(error),
+        };
+        answer.map_err(|error| stopped(&error, store.data(), allowed))
+    }
+
+    async fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<Plugin> {
+        self.pre.instantiate_async(store).await
+    }
+}
+
+/// Says why wasmtime gave up: which limit it was, or how the guest crashed.
+fn stopped(error: &wasmtime::Error, guest: &Guest, output_bytes_max: u64) -> CallError {
+    let chain = format!("{error:#}");
+    let mut stopped = if error.is::<HostCallsExceeded>() {
+        let allowed = guest.host_calls_max;
+        let message = format!("stopped: more host calls than `host_calls_max` of {allowed}");
+        CallError::new(Code::Trap, message)
+    } else if let Some(denied) = guest.memory.denied() {
+        CallError::new(Code::Memory, denied_message(denied))
+    } else if chain.contains("too much data is being copied") {
+        // wasmtime has no type for this error, nor for the next.
+        convert::too_large("far more", output_bytes_max)
+    } else if chain.contains("maximum concurrent") {
+        CallError::new(Code::Internal, "the host has no room for another guest")
+    } else {
+        CallError::new(Code::Trap, format!("the tool crashed: {}", crash(error)))
+    };
+    stopped.log = Some(text::printable(&chain));
+    stopped.stderr = Some(text::printable(&guest.stderr.text())).filter(|text| !text.is_empty());
+    stopped
+}
+
+fn denied_message(denied: Denied) -> String {
+    match denied {
+        Denied::Guest { asked, allowed } => {
+            format!("stopped: memory of {asked} bytes exceeds `memory_bytes_max` of {allowed}")
+        }
+        Denied::AllGuests { asked, allowed } => format!(
+            "stopped: memory of {asked} bytes is not left; all tools together may use {allowed}"
+        ),
+        Denied::Table { asked, allowed } => format!(
+            "stopped: a table of {asked} elements exceeds `table_elements_max` of {allowed}"
+        ),
+    }
+}
+
+fn crash(error: &wasmtime::Error) -> String {
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return match trap {
+            Trap::UnreachableCodeReached => "it aborted (a panic, most likely)".to_owned(),
+            Trap::StackOverflow => {
+                "its stack overflowed `stack_bytes_max` (endless recursion, most likely)".to_owned()
+            }
+            other => other.to_string(),
+        };
+    }
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return format!("it ended its own process with exit code {}", exit.0);
+    }
+    text::cut(&text::one_line(&error.root_cause().to_string()), 200)
+}
+
+fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,357 @@
+//! From a file to a registration. Every way in which this can fail has a name, a reason on one
+//! line, and a repair.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use semver::Version;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+use super::bindings::PluginPre;
+use super::compile::{self, Cache, CacheError};
+use super::contract::{self, ContractError, Surface};
+use super::convert::{self, Exported};
+use super::engine::{Engine, EngineError};
+use super::instance::{PluginTool, Prepared};
+use crate::limits::Limits;
+use crate::text;
+use crate::tool::{Code, Origin, PluginId, Registration, SourceId, Tool};
+
+/// How often a file is read again that changes while it is read.
+const READS_MAX: usize = 5;
+/// How long to wait for its writer to finish.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// A file that may be a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub id: PluginId,
+    /// The folder it lies in.
+    pub folder: PathBuf,
+    /// The file itself.
+    pub path: PathBuf,
+}
+
+/// A plugin that loaded.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it publishes. Origin and rank are the loader's guess at least trust; whoever knows
+    /// the folder sets them.
+    pub registration: Registration,
+    /// What else there is to know.
+    pub facts: Facts,
+}
+
+/// What is known of a plugin besides its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its own name.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// The contract it was built for.
+    pub contract: Version,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub digest: Arc<str>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What it imports.
+    pub imports: Vec<String>,
+    /// What it exports.
+    pub exports: Vec<String>,
+    /// Names of the registration that the host does not know, with JSON text.
+    pub extensions: Vec<(String, String)>,
+}
+
+/// Why a file is no plugin of this host.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum LoadError {
+    /// It cannot be opened or read.
+    #[error("cannot be read: {0}; check its permissions")]
+    Unreadable(String),
+    /// It is a directory, a pipe, a socket or a device.
+    #[error("{0}, not a regular file; remove it")]
+    NotAFile(&'static str),
+    /// It is too large.
+    #[error(
+        "file of {given} bytes exceeds `component_bytes_max` of {allowed}; raise that in toolhost.toml, or build it smaller"
+    )]
+    TooLarge {
+        /// Bytes given.
+        given: u64,
+        /// Bytes allowed.
+        allowed: u64,
+    },
+    /// It kept changing.
+    #[error("changed while it was read, several times; try again when its writer has finished")]
+    Changing,
+    /// It is no component of our contract.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// It does not compile, or the pool has no room for one like it.
+    #[error("does not compile: {0}")]
+    Compile(String),
+    /// It imports what the host does not have, or its functions have another shape.
+    #[error("does not fit this host: {0}; build it with the SDK of this version")]
+    Link(String),
+    /// `register` did not return in time.
+    #[error(
+        "`register` did not return within `register_time_max` of {0}; the plugin must not loop or wait there"
+    )]
+    RegisterTime(String),
+    /// `register` was stopped by a limit or crashed.
+    #[error("`register` failed: {message}{log}")]
+    RegisterStopped {
+        /// Which limit, or how it crashed.
+        message: String,
+        /// The last line of stderr, in words.
+        log: String,
+    },
+    /// `register` returned more than allowed.
+    #[error(
+        "`register` returned more than `registration_bytes_max` of {0} bytes; the plugin must register less"
+    )]
+    RegisterTooLarge(u64),
+    /// `register` returned an error.
+    #[error("`register` says: {0}")]
+    RegisterRefused(String),
+    /// The registration has too many tools.
+    #[error(
+        "registers {given} tools, and `tools_max` is {allowed}; raise that in toolhost.toml, or split the plugin"
+    )]
+    TooManyTools {
+        /// Tools given.
+        given: usize,
+        /// Tools allowed.
+        allowed: usize,
+    },
+    /// The registration makes no sense as a whole.
+    #[error("registers nonsense: {0}")]
+    Nonsense(String),
+    /// Loading itself broke.
+    #[error("could not be loaded: {0}")]
+    Internal(String),
+}
+
+/// Loads plugins. It holds the engine they all share.
+pub struct Loader {
+    engine: Arc<Engine>,
+    cache: Option<Cache>,
+    /// Compiling fills a core, so there are as many permits as cores.
+    compiling: Arc<Semaphore>,
+}
+
+impl Loader {
+    /// Starts the engine, with room for `instances_max` guests at once.
+    ///
+    /// # Errors
+    /// If wasmtime refuses this machine.
+    pub fn new(limits: Arc<Limits>, instances_max: usize) -> Result<Loader, EngineError> {
+        let engine = Arc::new(Engine::start(limits, instances_max)?);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Loader { engine, cache: None, compiling: Arc::new(Semaphore::new(cores)) })
+    }
+
+    /// Keeps compiled components in this folder, which must be this user's alone.
+    ///
+    /// # Errors
+    /// If it cannot be made, or others can enter it. The loader goes on without it.
+    pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
+        self.cache = Some(Cache::open(folder, &self.engine)?);
+        Ok(())
+    }
+
+    /// Loads one plugin: reads, checks, compiles, links and registers it.
+    ///
+    /// The registration has the origin of least trust; the caller knows better.
+    ///
+    /// # Errors
+    /// With the reason and the repair, for whoever put the file there.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the plugin's `register`; a compilation under way is finished
+    /// and kept.
+    pub async fn load(&self, candidate: &Candidate) -> Result<Loaded, LoadError> {
+        let bytes = self.read(&candidate.path).await?;
+        let size = bytes.len() as u64;
+        let digest = compile::digest(&bytes);
+        let surface = contract::read(&bytes)?;
+        let prepared = self.prepare(candidate, bytes, &digest).await?;
+        let exported = exported(&surface);
+        let prepared = Arc::new(prepared);
+        let registered = self.register(&prepared, exported).await?;
+        let tool =
+            |spec| Arc::new(PluginTool { spec, plugin: Arc::clone(&prepared) }) as Arc<dyn Tool>;
+        Ok(Loaded {
+            registration: Registration {
+                source: SourceId::Plugin {
+                    id: candidate.id.clone(),
+                    folder: candidate.folder.clone(),
+                },
+                origin: Origin::Project,
+                rank: usize::MAX,
+                allow_tool_override: false,
+                tools: registered.specs.into_iter().map(tool).collect(),
+                needs: registered.needs,
+                rejected: registered.rejected,
+            },
+            facts: Facts {
+                name: registered.name,
+                version: registered.version,
+                contract: surface.contract,
+                digest,
+                bytes: size,
+                imports: surface.imports,
+                exports: surface.exports,
+                extensions: registered.extensions,
+            },
+        })
+    }
+
+    async fn read(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
+        let allowed = self.engine.limits.component_bytes_max.0;
+        for _ in 0..READS_MAX {
+            let path = path.to_owned();
+            let read = tokio::task::spawn_blocking(move || read_settled(&path, allowed));
+            let read = read.await.map_err(|error| LoadError::Internal(error.to_string()))?;
+            if let Some(bytes) = read? {
+                return Ok(bytes);
+            }
+            tokio::time::sleep(READ_AGAIN_AFTER).await;
+        }
+        Err(LoadError::Changing)
+    }
+
+    async fn prepare(
+        &self,
+        candidate: &Candidate,
+        bytes: Vec<u8>,
+        digest: &Arc<str>,
+    ) -> Result<Prepared, LoadError> {
+        let internal = |error: &dyn std::fmt::Display| LoadError::Internal(error.to_string());
+        let permit =
+            Arc::clone(&self.compiling).acquire_owned().await.map_err(|error| internal(&error))?;
+        let (engine, cache) = (Arc::clone(&self.engine), self.cache.clone());
+        let digest = Arc::clone(digest);
+        let id = candidate.id.to_string();
+        let prepare = move || {
+            let _permit = permit;
+            let component = compile::component(&engine, cache.as_ref(), &bytes, &digest)?;
+            let pre = engine
+                .linker
+                .instantiate_pre(&component)
+                .and_then(PluginPre::new)
+                .map_err(|error| LoadError::Link(compile::reason(&error)))?;
+            Ok(Prepared { engine, pre, id })
+        };
+        tokio::task::spawn_blocking(prepare).await.map_err(|error| internal(&error))?
+    }
+
+    async fn register(
+        &self,
+        prepared: &Prepared,
+        exported: Exported,
+    ) -> Result<convert::Registered, LoadError> {
+        let limits = &self.engine.limits;
+        let time_max = limits.register_time_max;
+        let Ok(answer) = tokio::time::timeout(time_max, prepared.register()).await else {
+            return Err(LoadError::RegisterTime(humantime::format_duration(time_max).to_string()));
+        };
+        let answer = answer.map_err(|error| match error.code {
+            Code::OutputTooLarge => LoadError::RegisterTooLarge(limits.registration_bytes_max.0),
+            _ => LoadError::RegisterStopped {
+                message: error.message,
+                log: last_words(error.stderr.as_deref().unwrap_or_default()),
+            },
+        })?;
+        let registration = answer.map_err(|message| {
+            let message = convert::bounded(message, limits.error_bytes_max.len());
+            LoadError::RegisterRefused(text::cut(&text::one_line(&message), 300))
+        })?;
+        convert::registration(registration, exported, limits)
+    }
+}
+
+/// Reads a file if it is a regular one and stays the same meanwhile.
+fn read_settled(path: &Path, allowed: u64) -> Result<Option<Vec<u8>>, LoadError> {
+    let unreadable = |error: std::io::Error| LoadError::Unreadable(error.to_string());
+    // Without it, opening a pipe waits for a writer.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::from_ne_bytes(nonblocking.to_ne_bytes()))
+        .open(path)
+        .map_err(unreadable)?;
+    let before = file.metadata().map_err(unreadable)?;
+    check_regular(&before)?;
+    let too_large = |given: u64| LoadError::TooLarge { given, allowed };
+    if before.len() > allowed {
+        return Err(too_large(before.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
+    (&file).take(allowed + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > allowed {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(unchanged(&file, path, &before, bytes.len() as u64).map_err(unreadable)?.then_some(bytes))
+}
+
+/// Tells whether the file is still the one that was opened, and was not written to meanwhile.
+fn unchanged(
+    file: &File,
+    path: &Path,
+    before: &Metadata,
+    bytes_read: u64,
+) -> std::io::Result<bool> {
+    let stamp = |metadata: &Metadata| {
+        (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    };
+    let (after, named) = (file.metadata()?, std::fs::metadata(path)?);
+    Ok(stamp(before) == stamp(&after)
+        && stamp(before) == stamp(&named)
+        && before.len() == bytes_read)
+}
+
+fn check_regular(metadata: &Metadata) -> Result<(), LoadError> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(LoadError::NotAFile(match kind {
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    }))
+}
+
+fn exported(surface: &Surface) -> Exported {
+    let exports = |interface: &str| {
+        surface
+            .exports
+            .iter()
+            .any(|name| name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1.")))
+    };
+    Exported {
+        availability: exports("toolhost:plugin/availability"),
+        schema_override: exports("toolhost:plugin/schema-override"),
+    }
+}
+
+/// The last line that says something, of what a guest wrote before it died.
+fn last_words(stderr: &str) -> String {
+    let says_something = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with("note:")
+    };
+    match stderr.lines().rev().find(says_something) {
+        Some(line) => format!(" (its last words: {})", text::cut(line.trim(), 200)),
+        None => String::new(),
+    }
+}

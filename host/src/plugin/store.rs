@@ -1,0 +1,197 @@
+//! What belongs to one guest: its authority, its limits, and what it said on the way.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use wasmtime::component::ResourceTable;
+use wasmtime::{ResourceLimiter, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use super::engine::{Engine, MemoryBudget, Running};
+use super::imports::log::GuestLog;
+use super::imports::progress::GuestProgress;
+use super::imports::wasi::{NoHttp, StderrTail, no_authority};
+use crate::tool::{Meter, ProgressSink};
+
+/// Handles a guest may hold at once, and entries of its resource table.
+const HANDLES_MAX: usize = 4_096;
+/// Core modules, tables and memories of one component; Python has 14 core modules.
+const CORE_INSTANCES_MAX: usize = 64;
+const TABLES_MAX: usize = 8;
+
+/// The data of one store.
+pub(super) struct Guest {
+    table: ResourceTable,
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    no_http: NoHttp,
+    pub(super) stderr: StderrTail,
+    pub(super) log: GuestLog,
+    pub(super) progress: GuestProgress,
+    pub(super) memory: MemoryLimiter,
+    pub(super) meter: Arc<Meter>,
+    pub(super) host_calls_max: u64,
+    _clock: Running,
+}
+
+/// Makes a store for one guest, without any authority.
+///
+/// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
+pub(super) fn new(
+    engine: &Engine,
+    name: &str,
+    meter: Arc<Meter>,
+    progress: Option<ProgressSink>,
+    transfer_bytes_max: u64,
+) -> Store<Guest> {
+    let limits = &engine.limits;
+    let stderr = StderrTail::new(limits.stderr_bytes_max.len());
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(HANDLES_MAX);
+    let guest = Guest {
+        table,
+        wasi: no_authority(&stderr),
+        http: WasiHttpCtx::new(),
+        no_http: NoHttp,
+        stderr,
+        log: GuestLog::new(name, limits),
+        progress: GuestProgress::new(progress, limits, Instant::now()),
+        memory: MemoryLimiter {
+            allowed: limits.memory_bytes_max.0,
+            table_elements_max: limits.table_elements_max.0,
+            used: 0,
+            denied: None,
+            budget: Arc::clone(&engine.memory),
+            meter: Arc::clone(&meter),
+        },
+        meter,
+        host_calls_max: limits.host_calls_max.0 as u64,
+        _clock: engine.run_clock(),
+    };
+    let mut store = Store::new(&engine.wasmtime, guest);
+    store.limiter(|guest| &mut guest.memory);
+    store.set_hostcall_fuel(usize::try_from(transfer_bytes_max).unwrap_or(usize::MAX));
+    store.set_max_component_handles(HANDLES_MAX);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_async_yield_and_update(1);
+    store
+}
+
+impl Guest {
+    /// Counts a call into one of toolhost's own interfaces.
+    ///
+    /// # Errors
+    /// If the guest has made as many as it may; the error ends the guest.
+    pub(super) fn count_host_call(&self) -> wasmtime::Result<()> {
+        if self.meter.count_host_call() >= self.host_calls_max {
+            return Err(HostCallsExceeded.into());
+        }
+        Ok(())
+    }
+}
+
+/// The guest called the host more often than it may.
+#[derive(Debug, thiserror::Error)]
+#[error("more host calls than `host_calls_max`")]
+pub(super) struct HostCallsExceeded;
+
+// The interface has records only, so there is nothing to implement.
+impl super::bindings::types::Host for Guest {}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for Guest {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.no_http, table: &mut self.table, ctx: &mut self.http }
+    }
+}
+
+/// Bounds the memory of one guest, and takes it from the budget of all.
+///
+/// A refused growth does not end the guest, which may well cope; but if it crashes afterwards,
+/// this is taken for the reason.
+pub(super) struct MemoryLimiter {
+    allowed: u64,
+    table_elements_max: usize,
+    used: u64,
+    denied: Option<Denied>,
+    budget: Arc<MemoryBudget>,
+    meter: Arc<Meter>,
+}
+
+/// What a guest asked for and did not get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// More memory than one guest may have.
+    Guest { asked: u64, allowed: u64 },
+    /// More memory than all guests together may have.
+    AllGuests { asked: u64, allowed: u64 },
+    /// More table elements than one table may have.
+    Table { asked: u64, allowed: u64 },
+}
+
+impl MemoryLimiter {
+    pub(super) fn denied(&self) -> Option<Denied> {
+        self.denied
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let more = (desired - current) as u64;
+        let asked = self.used + more;
+        if asked > self.allowed {
+            self.denied = Some(Denied::Guest { asked, allowed: self.allowed });
+            return Ok(false);
+        }
+        if !self.budget.take(more) {
+            self.denied = Some(Denied::AllGuests { asked, allowed: self.budget.total() });
+            return Ok(false);
+        }
+        self.used = asked;
+        self.meter.saw_memory(asked);
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let fits = desired <= self.table_elements_max;
+        if !fits {
+            let (asked, allowed) = (desired as u64, self.table_elements_max as u64);
+            self.denied = Some(Denied::Table { asked, allowed });
+        }
+        Ok(fits)
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES_MAX
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        1
+    }
+}
+
+impl Drop for MemoryLimiter {
+    fn drop(&mut self) {
+        self.budget.give_back(self.used);
+    }
+}

@@ -1,0 +1,234 @@
+//! The shelf: who has which name, decided on the whole set, published as one value.
+//!
+//! Readers take the current [`Catalog`] without a lock and see all of it or none. Writers
+//! ([`Registry::publish`], [`Registry::retract`]) build the next one from every live
+//! registration, so it is a pure function of them: no order of loading, file time or file name
+//! decides. What this room does not do: load, run, or ask anyone anything.
+
+mod rules;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, watch};
+
+use crate::limits::Limits;
+use crate::schema::Schema;
+use crate::text;
+use crate::tool::{Registration, Rejection, SourceId, Tool};
+
+pub use rules::{Claim, Verdict, decide};
+
+/// One immutable snapshot of every tool.
+#[derive(Default)]
+pub struct Catalog {
+    /// Grows by one with every published change; 0 is the empty catalog of the beginning.
+    pub generation: u64,
+    entries: HashMap<Box<str>, Entry>,
+    sources: BTreeMap<SourceId, SourceReport>,
+}
+
+/// A tool and what the house knows of it.
+#[derive(Clone)]
+pub struct Entry {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// Its arguments' schema, compiled.
+    pub parameters: Arc<Schema>,
+    /// Its structured output's schema, compiled.
+    pub output: Option<Arc<Schema>>,
+    /// Who published it.
+    pub source: SourceId,
+    /// Turns of its source.
+    pub permits: Arc<Semaphore>,
+}
+
+/// What became of one source's registration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceReport {
+    /// Names of the tools it has in the catalog, sorted.
+    pub tools: Vec<String>,
+    /// Tools that were left out, and why.
+    pub rejected: Vec<Rejection>,
+}
+
+impl Catalog {
+    /// Returns the tool of this name.
+    pub fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// All tools, sorted by name.
+    pub fn tools(&self) -> Vec<&Entry> {
+        let mut entries: Vec<&Entry> = self.entries.values().collect();
+        entries.sort_by(|left, right| left.tool.spec().name.cmp(&right.tool.spec().name));
+        entries
+    }
+
+    /// The names most like `name`, the nearest first.
+    pub fn nearest(&self, name: &str) -> Vec<String> {
+        text::nearest(name, self.entries.keys().map(|known| &**known))
+    }
+
+    /// What became of the registration of `source`, if it has one.
+    pub fn report(&self, source: &SourceId) -> Option<&SourceReport> {
+        self.sources.get(source)
+    }
+}
+
+/// Holds the current catalog, and makes the next one.
+pub struct Registry {
+    current: ArcSwap<Catalog>,
+    live: Mutex<BTreeMap<SourceId, Live>>,
+    generation: watch::Sender<u64>,
+    limits: Arc<Limits>,
+    /// Who had a name before, across restarts.
+    owners: HashMap<String, SourceId>,
+}
+
+/// A registration with its schemas compiled.
+struct Live {
+    registration: Registration,
+    /// For each tool of the registration: its schemas, or why it cannot be used.
+    compiled: Vec<Result<Compiled, String>>,
+    permits: Arc<Semaphore>,
+}
+
+#[derive(Clone)]
+struct Compiled {
+    parameters: Arc<Schema>,
+    output: Option<Arc<Schema>>,
+}
+
+impl Registry {
+    /// An empty registry. `owners` are the sources which had a name before.
+    pub fn new(limits: Arc<Limits>, owners: HashMap<String, SourceId>) -> Registry {
+        Registry {
+            current: ArcSwap::from_pointee(Catalog::default()),
+            live: Mutex::default(),
+            generation: watch::Sender::new(0),
+            limits,
+            owners,
+        }
+    }
+
+    /// The catalog of this moment.
+    pub fn current(&self) -> Arc<Catalog> {
+        self.current.load_full()
+    }
+
+    /// Tells of every new generation.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Publishes registrations at once, each replacing its source's previous one.
+    ///
+    /// It never fails: what cannot be used is left out, with the reason in the catalog's report
+    /// on its source.
+    pub fn publish(&self, registrations: impl IntoIterator<Item = Registration>) -> Arc<Catalog> {
+        // Compiling schemas needs no lock.
+        let prepared: Vec<(Registration, Vec<_>)> = registrations
+            .into_iter()
+            .map(|registration| {
+                let compiled = registration.tools.iter().map(|tool| self.compile(tool)).collect();
+                (registration, compiled)
+            })
+            .collect();
+        self.change(|live| {
+            for (registration, compiled) in prepared {
+                let source = registration.source.clone();
+                let permits = live.get(&source).map_or_else(
+                    || Arc::new(Semaphore::new(self.limits.calls_per_source_max.0)),
+                    |previous| Arc::clone(&previous.permits),
+                );
+                live.insert(source, Live { registration, compiled, permits });
+            }
+        })
+    }
+
+    /// Takes back all that `source` has published. Tools it had shadowed return.
+    pub fn retract(&self, source: &SourceId) -> Arc<Catalog> {
+        self.change(|live| {
+            live.remove(source);
+        })
+    }
+
+    fn compile(&self, tool: &Arc<dyn Tool>) -> Result<Compiled, String> {
+        let spec = tool.spec();
+        let compile = |name: &str, schema| {
+            Schema::compile(schema, &self.limits)
+                .map(Arc::new)
+                .map_err(|error| format!("`{name}`: {error}"))
+        };
+        Ok(Compiled {
+            parameters: compile("parameters", &spec.parameters)?,
+            output: spec.output.as_ref().map(|schema| compile("output", schema)).transpose()?,
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Live>)) -> Arc<Catalog> {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut live);
+        let generation = self.current.load().generation + 1;
+        let catalog = Arc::new(assemble(&live, &self.owners, generation));
+        self.current.store(Arc::clone(&catalog));
+        // Within the lock, so that generations are told in order.
+        self.generation.send_replace(generation);
+        catalog
+    }
+}
+
+fn assemble(
+    live: &BTreeMap<SourceId, Live>,
+    owners: &HashMap<String, SourceId>,
+    generation: u64,
+) -> Catalog {
+    let mut sources: BTreeMap<SourceId, SourceReport> = BTreeMap::new();
+    let (mut claims, mut claimed) = (Vec::new(), Vec::new());
+    for (source, Live { registration, compiled, permits }) in live {
+        let report = sources.entry(source.clone()).or_default();
+        report.rejected.extend(registration.rejected.iter().cloned());
+        for (tool, compiled) in registration.tools.iter().zip(compiled) {
+            match compiled {
+                Ok(compiled) => {
+                    claims.push(Claim::new(registration, tool.spec()));
+                    claimed.push((tool, compiled, permits));
+                }
+                Err(reason) => report
+                    .rejected
+                    .push(Rejection { tool: tool.spec().name.to_string(), reason: reason.clone() }),
+            }
+        }
+    }
+    let mut entries = HashMap::with_capacity(claims.len());
+    let verdicts = decide(&claims, owners);
+    for ((claim, verdict), (tool, compiled, permits)) in claims.iter().zip(verdicts).zip(claimed) {
+        let report = sources.entry(claim.source.clone()).or_default();
+        let name = claim.name.to_string();
+        match verdict {
+            Verdict::Registered => {
+                report.tools.push(name.clone());
+                let entry = Entry {
+                    tool: Arc::clone(tool),
+                    parameters: Arc::clone(&compiled.parameters),
+                    output: compiled.output.clone(),
+                    source: claim.source.clone(),
+                    permits: Arc::clone(permits),
+                };
+                entries.insert(name.into_boxed_str(), entry);
+            }
+            Verdict::Shadowed { by } => {
+                let reason = format!("replaced by the tool of the same name of {by}");
+                report.rejected.push(Rejection { tool: name, reason });
+            }
+            Verdict::Rejected(reason) => report.rejected.push(Rejection { tool: name, reason }),
+        }
+    }
+    for report in sources.values_mut() {
+        report.tools.sort();
+        report.rejected.sort_by(|left, right| left.tool.cmp(&right.tool));
+    }
+    Catalog { generation, entries, sources }
+}

@@ -1,0 +1,223 @@
+//! Folders of plugins: what lies in them, loaded and published.
+//!
+//! Starting up is reloading everything from nothing. What this room does not do yet: notice
+//! changes while the host runs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinSet};
+
+use crate::config::Config;
+use crate::limits::Limits;
+use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
+use crate::registry::Registry;
+use crate::tool::{Need, Origin, PluginId, Registration, SourceId};
+
+/// A folder of plugins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How far what lies there is trusted with names, unless it is bundled.
+    pub origin: Origin,
+}
+
+/// One file of a plugins folder, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// The file; or the folder, if that cannot be read.
+    pub path: PathBuf,
+    /// The source, if the file's name is an id.
+    pub source: Option<SourceId>,
+    /// What it is, or on one line why it is no plugin and what to do.
+    pub state: Result<Ready, String>,
+}
+
+/// A plugin that loaded. Its tools are in the catalog's report on its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// How far it is trusted with names.
+    pub origin: Origin,
+    /// What it asks for.
+    pub needs: Vec<Need>,
+    /// What else is known of it.
+    pub facts: Facts,
+    /// It is not counted: this other file has the same bytes, or is a newer build of the same
+    /// bundled plugin.
+    pub same_as: Option<PathBuf>,
+}
+
+/// Loads everything in `folders`, side by side, and publishes it at once.
+///
+/// One file's failure is that file's status, and nothing else's.
+///
+/// # Cancel safety
+/// Dropping the future stops the loads; nothing is published then.
+pub async fn load_all(
+    folders: &[Folder],
+    loader: &Arc<Loader>,
+    registry: &Registry,
+    config: &Config,
+    bundled: &BTreeMap<String, usize>,
+) -> Vec<SourceStatus> {
+    let (found, mut statuses) = scan_all(folders, &config.limits);
+    let mut loads = JoinSet::new();
+    // Reading and hashing keep a core busy; what compiles waits at the loader's own permits.
+    let width = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let mut waiting = found.into_iter();
+    let mut running: HashMap<Id, Found> = HashMap::new();
+    let mut loaded = Vec::new();
+    loop {
+        for found in waiting.by_ref().take(width - running.len()) {
+            let (loader, candidate) = (Arc::clone(loader), found.candidate.clone());
+            let load = loads.spawn(async move { loader.load(&candidate).await });
+            running.insert(load.id(), found);
+        }
+        let Some(joined) = loads.join_next_with_id().await else { break };
+        let (id, result) = match joined {
+            Ok((id, result)) => (id, result),
+            Err(error) => (error.id(), Err(LoadError::Internal(error.to_string()))),
+        };
+        let Some(found) = running.remove(&id) else { continue };
+        match result {
+            Ok(plugin) => loaded.push((found, plugin)),
+            Err(error) => statuses.push(status(&found, Err(error.to_string()))),
+        }
+    }
+    // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
+    let age = |plugin: &Loaded| bundled.get(&*plugin.facts.digest).copied();
+    loaded.sort_by_key(|(found, plugin)| (age(plugin).unwrap_or(usize::MAX), found.rank));
+    let (mut registrations, mut counted) = (Vec::new(), Vec::new());
+    for (found, plugin) in loaded {
+        let is_bundled = age(&plugin).is_some();
+        let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
+            *digest == plugin.facts.digest
+                || (is_bundled && *twin_bundled && *id == found.candidate.id)
+        });
+        let (id, digest) = (found.candidate.id.clone(), Arc::clone(&plugin.facts.digest));
+        let mut ready = Ready {
+            origin: if is_bundled { Origin::Bundled } else { found.origin },
+            needs: plugin.registration.needs.clone(),
+            facts: plugin.facts,
+            same_as: None,
+        };
+        if let Some((_, _, _, path)) = twin {
+            ready.same_as = Some(PathBuf::clone(path));
+        } else {
+            counted.push((id.clone(), digest, is_bundled, found.candidate.path.clone()));
+            let settings = config.plugins.get(&id).cloned().unwrap_or_default();
+            registrations.push(Registration {
+                origin: ready.origin,
+                rank: found.rank,
+                allow_tool_override: settings.allow_tool_override,
+                ..plugin.registration
+            });
+        }
+        statuses.push(status(&found, Ok(ready)));
+    }
+    registry.publish(registrations);
+    statuses.sort_by(|left, right| left.path.cmp(&right.path));
+    statuses
+}
+
+fn status(found: &Found, state: Result<Ready, String>) -> SourceStatus {
+    let Candidate { id, folder, path } = found.candidate.clone();
+    SourceStatus { path, source: Some(SourceId::Plugin { id, folder }), state }
+}
+
+/// A file that is worth a try.
+struct Found {
+    candidate: Candidate,
+    origin: Origin,
+    rank: usize,
+}
+
+fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<SourceStatus>) {
+    let (mut found, mut statuses) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    for (rank, folder) in folders.iter().enumerate() {
+        // A folder that is not there holds no plugins.
+        let Ok(path) = std::fs::canonicalize(&folder.path) else { continue };
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        match scan(&path, limits) {
+            Ok((candidates, problems)) => {
+                let origin = folder.origin;
+                found.extend(candidates.into_iter().map(|candidate| Found {
+                    candidate,
+                    origin,
+                    rank,
+                }));
+                statuses.extend(problems);
+            }
+            Err(reason) => statuses.push(SourceStatus { path, source: None, state: Err(reason) }),
+        }
+    }
+    (found, statuses)
+}
+
+/// Lists the files of one folder whose names end in `.wasm`; it does not look into folders.
+fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidate>, Vec<SourceStatus>), String> {
+    let failed = |error: std::io::Error| {
+        format!("the folder cannot be read: {error}; check its permissions")
+    };
+    let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
+    let mut statuses = Vec::new();
+    let files_max = limits.plugin_files_max.0;
+    for (count, entry) in std::fs::read_dir(folder).map_err(failed)?.enumerate() {
+        if count == files_max {
+            return Err(format!(
+                "the folder holds more than `plugin_files_max` of {files_max} files; plugins need a folder of their own"
+            ));
+        }
+        let path = entry.map_err(failed)?.path();
+        let Some(stem) = wasm_stem(&path) else { continue };
+        match PluginId::from_stem(&stem) {
+            Ok(id) => candidates.entry(id).or_default().push(path),
+            Err(error) => statuses.push(SourceStatus {
+                path,
+                source: None,
+                state: Err(format!("{error}; rename the file")),
+            }),
+        }
+    }
+    let mut found = Vec::new();
+    for (id, paths) in candidates {
+        let folder = folder.to_owned();
+        match <[PathBuf; 1]>::try_from(paths) {
+            Ok([path]) => found.push(Candidate { id, folder, path }),
+            Err(paths) => statuses.extend(twins(&id, &folder, &paths)),
+        }
+    }
+    Ok((found, statuses))
+}
+
+/// The stem of a file name that ends in `.wasm`. Hidden files are of no concern.
+fn wasm_stem(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let (stem, extension) = name.rsplit_once('.')?;
+    (extension.eq_ignore_ascii_case("wasm") && !name.starts_with('.')).then(|| stem.to_owned())
+}
+
+/// Files of one folder with one id: all are refused, and each names the others.
+fn twins(id: &PluginId, folder: &Path, paths: &[PathBuf]) -> Vec<SourceStatus> {
+    let names: Vec<String> = paths
+        .iter()
+        .map(|path| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy()))
+        .collect();
+    let reason = format!(
+        "{} have the same plugin id `{id}`; rename or remove all but one",
+        names.join(" and ")
+    );
+    paths
+        .iter()
+        .map(|path| SourceStatus {
+            path: path.clone(),
+            source: Some(SourceId::Plugin { id: id.clone(), folder: folder.to_owned() }),
+            state: Err(reason.clone()),
+        })
+        .collect()
+}

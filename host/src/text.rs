@@ -1,0 +1,99 @@
+//! Text of strangers made safe to show, and names that are near to one another.
+
+use strsim::normalized_damerau_levenshtein;
+
+/// How alike two names must be for one to be offered for the other.
+const LIKENESS_MIN: f64 = 0.5;
+/// The most names offered.
+const OFFERED_MAX: usize = 3;
+
+/// Returns `text` without characters that move the cursor, change colours, reverse the reading
+/// direction or cannot be seen; each is replaced by a visible escape. Line breaks and tabs stay.
+pub fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => safe.push(character),
+            _ if is_deceptive(character) => safe.extend(character.escape_unicode()),
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// Like [`printable`], on one line: line breaks and tabs become spaces.
+pub fn one_line(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
+}
+
+/// Returns at most `chars_max` characters of `text`, with `...` in place of what is cut.
+pub fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
+/// Returns JSON text in which no character needs [`printable`]: such characters stand escaped.
+pub fn printable_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '\n' | '\t' => safe.push(character),
+            _ if is_deceptive(character) => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    safe.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// Returns the few of `known` that are most like `given`, the nearest first.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let given = given.to_lowercase();
+    let mut near: Vec<(f64, &str)> = known
+        .into_iter()
+        .map(|name| (normalized_damerau_levenshtein(&given, &name.to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .collect();
+    near.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(right.1)));
+    near.into_iter().take(OFFERED_MAX).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Control characters, marks of reading direction, and characters without any width.
+fn is_deceptive(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_made_safe_to_show() {
+        assert_eq!(printable("a\tb\n\u{1b}[31mred\u{7}"), "a\tb\n\\u{1b}[31mred\\u{7}");
+        assert_eq!(printable("a\u{202e}b\u{9b}c\rd"), "a\\u{202e}b\\u{9b}c\\u{d}d");
+        assert_eq!(one_line("a\nb"), "a b");
+        assert_eq!(printable("grün 🔎 日本"), "grün 🔎 日本");
+        let json = serde_json::json!("\u{9b}\u{202e}\u{e0041}").to_string();
+        let safe = printable_json(&json);
+        assert!(safe.is_ascii());
+        assert_eq!(serde_json::from_str::<String>(&safe).expect("JSON"), "\u{9b}\u{202e}\u{e0041}");
+    }
+
+    #[test]
+    fn near_names_are_found() {
+        let known = ["json_query", "json_schema_infer", "read_file"];
+        assert_eq!(nearest("jsonquery", known), ["json_query"]);
+        assert_eq!(nearest("Json-Query", known), ["json_query"]);
+        assert!(nearest("weather", known).is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! The words of the house: what a tool, a call and an outcome are. Values only, no I/O.
+//!
+//! Whatever runs a tool (a component, an MCP server, the host itself), the rest of the house
+//! sees a [`Tool`] inside a [`Registration`].
+
+mod name;
+mod outcome;
+mod output;
+mod registration;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+
+pub use name::{NameError, ToolName, check_toolset};
+pub use outcome::{CallError, Class, Code, Meter, Outcome, Usage};
+pub use output::{Content, ToolOutput};
+pub use registration::{
+    Annotations, Example, Need, Origin, PluginId, PluginIdError, Registration, Rejection, SourceId,
+    ToolSpec,
+};
+
+/// One callable thing. Every tool of the house is one of these.
+pub trait Tool: Send + Sync {
+    /// What the tool registered.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Runs one call. Arguments have been checked against `spec().parameters`.
+    ///
+    /// # Errors
+    /// If the tool says no, was stopped by a limit of its own, or broke.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the call and frees all it held; this is how deadlines work.
+    fn call<'a>(
+        &'a self,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
+}
+
+/// What a [`Tool`] is given to run one call.
+#[derive(Clone, Debug)]
+pub struct Invocation<'a> {
+    /// A JSON object as text, checked.
+    pub arguments: &'a str,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// When the call is stopped, at the latest.
+    pub deadline: Instant,
+    /// Where the tool counts what it uses, so that it is known also when the call is dropped.
+    pub meter: Arc<Meter>,
+    /// Who hears of progress, if anyone.
+    pub progress: Option<ProgressSink>,
+}
+
+/// Hears of a call's progress. It is called from within the call, so it must not block.
+#[derive(Clone)]
+pub struct ProgressSink(Arc<dyn Fn(Progress) + Send + Sync>);
+
+impl ProgressSink {
+    /// A sink that calls `hear` for every report that is passed on.
+    pub fn new(hear: impl Fn(Progress) + Send + Sync + 'static) -> ProgressSink {
+        ProgressSink(Arc::new(hear))
+    }
+
+    /// Passes a report on.
+    pub fn report(&self, progress: Progress) {
+        (self.0)(progress);
+    }
+}
+
+impl fmt::Debug for ProgressSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ProgressSink")
+    }
+}
+
+/// How far a call has come, in units of the tool's own choice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// What is done.
+    pub done: f64,
+    /// What there is to do, if known.
+    pub total: Option<f64>,
+    /// A word about it, as the guest wrote it.
+    pub message: Option<String>,
+}
+
+/// One way in which arguments break a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON Pointer to the offending value; empty for the whole.
+    pub path: String,
+    /// What was given, what is allowed.
+    pub message: String,
+}
+
+/// One call as a door hands it in.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The tool's name as the caller wrote it.
+    pub tool: String,
+    /// The arguments as the caller wrote them: JSON text.
+    pub arguments: String,
+    /// Who asks.
+    pub caller: Caller,
+    /// How long the call may take; only ever shortens the operator's `wall_time_max`.
+    pub time_max: Option<Duration>,
+    /// Who hears of progress, if anyone.
+    pub progress: Option<ProgressSink>,
+}
+
+impl Call {
+    /// A call without a session or a time of its own.
+    pub fn new(tool: impl Into<String>, arguments: impl Into<String>) -> Call {
+        Call { tool: tool.into(), arguments: arguments.into(), ..Call::default() }
+    }
+}
+
+/// Who asks, in names that mean something to the caller. The host passes them on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The session.
+    pub session: Option<String>,
+    /// The task within the session.
+    pub task: Option<String>,
+    /// The caller's id of this call.
+    pub tool_call: Option<String>,
+}

@@ -1,0 +1,213 @@
+//! What a source publishes at once: its tools, its needs, and what was left out and why.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{Tool, ToolName};
+
+/// Where tools come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceId {
+    /// The host itself.
+    Builtin,
+    /// A plugin: a file in a folder. The same id in two folders is two plugins.
+    Plugin {
+        /// The plugin's id.
+        id: PluginId,
+        /// The folder it lies in.
+        folder: PathBuf,
+    },
+    /// An MCP server, by its name in the configuration.
+    Mcp(String),
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceId::Builtin => formatter.write_str("builtin"),
+            SourceId::Plugin { id, .. } => write!(formatter, "plugin:{id}"),
+            SourceId::Mcp(server) => write!(formatter, "mcp:{server}"),
+        }
+    }
+}
+
+/// How far a source is trusted with names. It says nothing about authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The host itself.
+    Builtin,
+    /// A plugin whose digest `make` recorded when it built it.
+    Bundled,
+    /// A plugin from the user's own folder.
+    User,
+    /// A plugin from the folder of a project, or one named on the command line.
+    Project,
+    /// An MCP server.
+    Mcp,
+}
+
+/// The id of a plugin: the stem of its file name, lower-cased, `_` read as `-`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginId(Arc<str>);
+
+/// Why a file stem is no plugin id.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "`{0}` is no plugin id: allowed are 1 to 40 characters of a-z 0-9 - (case and _ are folded)"
+)]
+pub struct PluginIdError(String);
+
+impl PluginId {
+    /// Reads an id from a file stem.
+    ///
+    /// # Errors
+    /// If what remains after folding has other characters than `a-z 0-9 -`, more than 40 of
+    /// them, or none.
+    pub fn from_stem(stem: &str) -> Result<PluginId, PluginIdError> {
+        let id = stem.to_ascii_lowercase().replace('_', "-");
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if (1..=40).contains(&id.len()) && id.bytes().all(allowed) {
+            return Ok(PluginId(id.into()));
+        }
+        Err(PluginIdError(stem.chars().take(60).flat_map(char::escape_debug).collect()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PluginId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// What one source publishes at once.
+#[derive(Clone)]
+pub struct Registration {
+    /// Who publishes.
+    pub source: SourceId,
+    /// How far it is trusted with names.
+    pub origin: Origin,
+    /// Its place among sources of its origin: the folder's rank, or the server's place in the
+    /// configuration. Lower comes first.
+    pub rank: usize,
+    /// The operator lets it replace tools and take reserved names.
+    pub allow_tool_override: bool,
+    /// Its tools.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// What it asks for.
+    pub needs: Vec<Need>,
+    /// Tools it declared that are none, each with the reason.
+    pub rejected: Vec<Rejection>,
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<_> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        formatter
+            .debug_struct("Registration")
+            .field("source", &self.source)
+            .field("origin", &self.origin)
+            .field("tools", &tools)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool that was left out, and why. Never fails the rest of a registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The name it declared, made safe to show.
+    pub tool: String,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// One piece of authority a source asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Such as `dirs` or `http`; a kind the host does not know grants nothing.
+    pub kind: String,
+    /// What exactly, as JSON text.
+    pub value: String,
+    /// The tools it is for; empty means all.
+    pub tools: Vec<String>,
+    /// Why, for the person who decides.
+    pub reason: String,
+}
+
+/// What one tool registered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// The name a model calls.
+    pub name: ToolName,
+    /// The named group it belongs to.
+    pub toolset: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+    /// JSON Schema of the structured output.
+    pub output: Option<Value>,
+    /// Shown beside the tool.
+    pub emoji: Option<String>,
+    /// Variables without which it is unavailable.
+    pub requires_env: Vec<String>,
+    /// From how many characters on a result is kept and previewed.
+    pub max_result_size_chars: Option<u32>,
+    /// It asks to replace a tool of the same name.
+    pub overrides: bool,
+    /// `check` has an answer for it, and the component exports the interface.
+    pub has_check: bool,
+    /// `describe` has an answer for it, and the component exports the interface.
+    pub has_dynamic_schema: bool,
+    /// Hints, for people.
+    pub annotations: Annotations,
+    /// Calls that show its use.
+    pub examples: Vec<Example>,
+    /// Names the host does not know, with JSON text; reported, without effect.
+    pub extensions: Vec<(String, String)>,
+}
+
+/// Hints about a tool, for people. No decision rests on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// It changes nothing outside itself.
+    pub read_only: Option<bool>,
+    /// What it changes may be lost for good.
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It deals with an open set of things.
+    pub open_world: Option<bool>,
+}
+
+/// A call that shows a tool's use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The arguments, as JSON text.
+    pub arguments: String,
+    /// Text that occurs in the output.
+    pub expected: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems_become_ids() {
+        let id = |stem: &str| PluginId::from_stem(stem).map(|id| id.as_str().to_owned());
+        assert_eq!(id("json"), Ok("json".to_owned()));
+        assert_eq!(id("My_Tool"), Ok("my-tool".to_owned()));
+        for bad in ["", "a b", "ümlaut", "a.b", &"x".repeat(41)] {
+            assert!(id(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The authority a plugin asks for, as typed constructors over the open record of the contract.
+
+use serde_json::{Value, json};
+
+use crate::bindings::toolhost::plugin::types;
+
+/// One piece of authority the plugin asks for; the operator decides whether it gets it.
+#[derive(Clone, Debug)]
+pub struct Need(types::Need);
+
+impl Need {
+    /// Asks for a kind of authority by its name, with its value as the contract defines it.
+    ///
+    /// The other constructors cover the kinds of contract 0.1; this one is for later kinds.
+    pub fn new(kind: &str, value: &Value) -> Need {
+        Need(types::Need {
+            kind: kind.to_owned(),
+            value: value.to_string(),
+            tools: Vec::new(),
+            reason: String::new(),
+        })
+    }
+
+    /// Asks to read a directory and everything below it.
+    pub fn read_directory(path: &str) -> Need {
+        Need::new("dirs", &json!({ "path": path, "access": "ro" }))
+    }
+
+    /// Asks to read and change a directory and everything below it.
+    pub fn write_directory(path: &str) -> Need {
+        Need::new("dirs", &json!({ "path": path, "access": "rw" }))
+    }
+
+    /// Asks to send HTTP requests to these hosts.
+    pub fn http<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Need {
+        Need::new("http", &json!({ "hosts": hosts.into_iter().collect::<Vec<_>>() }))
+    }
+
+    /// Asks for these environment variables.
+    pub fn env<'a>(names: impl IntoIterator<Item = &'a str>) -> Need {
+        Need::new("env", &json!({ "names": names.into_iter().collect::<Vec<_>>() }))
+    }
+
+    /// Says why, in one sentence for the person who decides.
+    #[must_use]
+    pub fn reason(mut self, reason: &str) -> Need {
+        self.0.reason = reason.to_owned();
+        self
+    }
+
+    /// Narrows the need to these tools; without it, it is for all of them.
+    #[must_use]
+    pub fn tools<'a>(mut self, tools: impl IntoIterator<Item = &'a str>) -> Need {
+        self.0.tools = tools.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    pub(crate) fn into_contract(self) -> types::Need {
+        self.0
+    }
+}
