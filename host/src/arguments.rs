@@ -17,7 +17,7 @@ const LINE_CHARS_MAX: usize = 60;
 /// # Errors
 /// If the text is too long, not JSON (with position and a caret), or not an object.
 pub fn parse(text: &str, limits: &Limits) -> Result<Map<String, Value>, CallError> {
-    let (given, allowed) = (text.len(), limits.arguments_bytes_max.len());
+    let (given, allowed) = (text.len(), limits.arguments_bytes_max.as_usize());
     if given > allowed {
         let message =
             format!("arguments of {given} bytes exceed `arguments_bytes_max` of {allowed}");

@@ -34,7 +34,7 @@ pub struct Bytes(pub u64);
 
 impl Bytes {
     /// The size as a length of something in memory.
-    pub fn len(self) -> usize {
+    pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }

@@ -88,7 +88,9 @@ pub async fn load_all(
     }
     // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
     let age = |plugin: &Loaded| bundled.get(&*plugin.facts.digest).copied();
-    loaded.sort_by_key(|(found, plugin)| (age(plugin).unwrap_or(usize::MAX), found.rank));
+    loaded.sort_by_cached_key(|(found, plugin)| {
+        (age(plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
+    });
     let (mut registrations, mut counted) = (Vec::new(), Vec::new());
     for (found, plugin) in loaded {
         let is_bundled = age(&plugin).is_some();

@@ -82,7 +82,7 @@ pub enum SchemaError {
 /// # Errors
 /// If the text is too long, nested too deeply, or not JSON.
 pub fn parse(text: &str, limits: &Limits) -> Result<Value, SchemaError> {
-    let (given, allowed) = (text.len(), limits.schema_bytes_max.len());
+    let (given, allowed) = (text.len(), limits.schema_bytes_max.as_usize());
     if given > allowed {
         return Err(SchemaError::TooLarge { given, allowed });
     }

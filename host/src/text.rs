@@ -3,7 +3,7 @@
 use strsim::normalized_damerau_levenshtein;
 
 /// How alike two names must be for one to be offered for the other.
-const LIKENESS_MIN: f64 = 0.5;
+const LIKENESS_MIN: f64 = 0.6;
 /// The most names offered.
 const OFFERED_MAX: usize = 3;
 

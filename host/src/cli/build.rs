@@ -23,6 +23,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "plugins")]
     out: PathBuf,
 
+    /// Put them into the user's folder of bundled plugins instead, so that they are found from
+    /// any directory; implies `--bundled`. `make install` uses this.
+    #[arg(long, conflicts_with = "out")]
+    install: bool,
+
     /// Remember what was built as bundled with toolhost: it may have reserved names. `make`
     /// uses this for toolhost's own plugins.
     #[arg(long)]
@@ -30,15 +35,16 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let out = if arguments.install { &home.bundled } else { &arguments.out };
     let request = BuildRequest {
         folder: arguments.folder.clone(),
-        out: arguments.out.clone(),
+        out: out.clone(),
         environment: std::env::vars_os().collect(),
         show_messages: true,
     };
     let built = author::build(&request).await.map_err(|error| failure(&error))?;
-    if arguments.bundled {
-        let home = Home::from_environment()?;
+    if arguments.bundled || arguments.install {
         let digests: Vec<(String, String)> =
             built.iter().map(|built| (built.id.to_string(), built.digest.to_string())).collect();
         lock::record_bundled(&home.state, &digests)

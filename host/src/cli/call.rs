@@ -60,8 +60,10 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         Err(error) => {
             let mut failure = Failure::call(error);
             if let Some(stderr) = &error.stderr {
-                failure = failure.hint(format!("the tool's last words were:
-{stderr}"));
+                failure = failure.hint(format!(
+                    "the tool's last words were:
+{stderr}"
+                ));
             } else if error.code.class() == Class::Aborted && error.log.is_some() {
                 failure = failure.hint("`-vv` logs where in the tool it happened");
             }

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use super::ui;
 use crate::host::{InspectError, StartError};
-use crate::tool::{CallError, Class};
+use crate::tool::{CallError, Class, Code};
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: Kind,
+    code: Option<Code>,
     message: String,
     hints: Vec<String>,
 }
@@ -32,7 +33,7 @@ enum Kind {
 
 impl Failure {
     fn new(kind: Kind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into(), hints: Vec::new() }
+        Failure { kind, code: None, message: message.into(), hints: Vec::new() }
     }
 
     /// Wrong usage or configuration.
@@ -86,13 +87,16 @@ impl Failure {
             Class::Aborted => Kind::Aborted,
             Class::Fault => Kind::Fault,
         };
-        Failure::new(kind, format!("{} ({})", error.message, error.code))
+        let mut failure = Failure::new(kind, error.message.clone());
+        failure.code = Some(error.code);
+        failure
     }
 
     /// Prints the failure to stderr and returns the exit code.
     pub(super) fn report(&self) -> ExitCode {
         if self.kind != Kind::PipeClosed && !self.message.is_empty() {
-            ui::error_line(&format!("error: {}", self.message));
+            let code = self.code.map(|code| format!("[{code}]")).unwrap_or_default();
+            ui::error_line(&format!("error{code}: {}", self.message));
             for hint in &self.hints {
                 ui::error_line(&format!("hint: {hint}"));
             }

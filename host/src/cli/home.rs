@@ -24,7 +24,7 @@ const CONFIG_FILE: &str = "toolhost.toml";
 pub(super) struct Home {
     config_file: PathBuf,
     plugins: PathBuf,
-    bundled: PathBuf,
+    pub(super) bundled: PathBuf,
     pub(super) state: PathBuf,
     cache: PathBuf,
 }

@@ -92,7 +92,7 @@ pub(super) fn registration(
 fn spec(tool: types::Tool, exported: Exported, limits: &Limits) -> Result<ToolSpec, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
     check_toolset(&tool.toolset).map_err(|error| error.to_string())?;
-    at_most("description", tool.description.len(), limits.description_bytes_max.len())?;
+    at_most("description", tool.description.len(), limits.description_bytes_max.as_usize())?;
     at_most("emoji", tool.emoji.as_ref().map_or(0, String::len), EMOJI_BYTES_MAX)?;
     at_most("requires-env", tool.requires_env.len(), VARIABLES_MAX)?;
     for variable in &tool.requires_env {
@@ -198,7 +198,7 @@ fn content(content: types::Content) -> Content {
 
 /// An error of the tool itself. Its text is bounded.
 pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
-    let bounded = |message: String| bounded(message, limits.error_bytes_max.len());
+    let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
     match error {
         types::ToolError::Failed(message) => CallError::new(Code::Failed, bounded(message)),
         types::ToolError::NotAvailable(message) => {

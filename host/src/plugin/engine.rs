@@ -81,9 +81,9 @@ pub fn config(limits: &Limits, instances_max: Option<usize>) -> Config {
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false)
         .epoch_interruption(true)
-        .max_wasm_stack(limits.stack_bytes_max.len())
+        .max_wasm_stack(limits.stack_bytes_max.as_usize())
         // At least half a MiB more, for frames of the host: an overflow there ends the process.
-        .async_stack_size(limits.stack_bytes_max.len() + (512 << 10))
+        .async_stack_size(limits.stack_bytes_max.as_usize() + (512 << 10))
         .wasm_backtrace_max_frames(NonZeroUsize::new(32))
         .cranelift_opt_level(OptLevel::Speed)
         // Loads run side by side already.
@@ -114,7 +114,7 @@ fn pool(limits: &Limits, instances_max: usize) -> PoolingAllocationConfig {
         // A Python component needs 399 KB and 242 KB.
         .max_component_instance_size(1 << 20)
         .max_core_instance_size(512 << 10)
-        .max_memory_size(limits.memory_bytes_max.len())
+        .max_memory_size(limits.memory_bytes_max.as_usize())
         .table_elements(limits.table_elements_max.0)
         .max_unused_warm_slots(64);
     // With swap on, a dirty page that was swapped out would be seen by the slot's next guest.
@@ -158,7 +158,7 @@ fn machine_memory_bytes() -> u64 {
 #[cfg(target_os = "linux")]
 fn physical_memory_bytes() -> Option<u64> {
     let info = rustix::system::sysinfo();
-    u64::try_from(info.totalram).ok()?.checked_mul(u64::from(info.mem_unit))
+    info.totalram.checked_mul(u64::from(info.mem_unit))
 }
 
 #[cfg(not(target_os = "linux"))]

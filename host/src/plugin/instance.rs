@@ -10,6 +10,7 @@ use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
 use super::engine::Engine;
 use super::store::{self, Denied, Guest, HostCallsExceeded};
+use crate::limits::Limits;
 use crate::text;
 use crate::tool::{CallError, Code, Invocation, Meter, Tool, ToolOutput, ToolSpec};
 
@@ -71,7 +72,7 @@ impl PluginTool {
                 Ok(output)
             }
             Ok(Err(error)) => Err(convert::tool_error(error, limits)),
-            Err(error) => Err(stopped(&error, store.data(), limits.output_bytes_max.0)),
+            Err(error) => Err(stopped(&error, store.data(), transfer_bytes_max, limits)),
         }
     }
 }
@@ -90,7 +91,7 @@ impl Prepared {
             Ok(instance) => instance.call_register(&mut store).await,
             Err(error) => Err(error),
         };
-        answer.map_err(|error| stopped(&error, store.data(), allowed))
+        answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
     }
 
     async fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<Plugin> {
@@ -99,7 +100,12 @@ impl Prepared {
 }
 
 /// Says why wasmtime gave up: which limit it was, or how the guest crashed.
-fn stopped(error: &wasmtime::Error, guest: &Guest, output_bytes_max: u64) -> CallError {
+fn stopped(
+    error: &wasmtime::Error,
+    guest: &Guest,
+    transfer_bytes_max: u64,
+    limits: &Limits,
+) -> CallError {
     let chain = format!("{error:#}");
     let mut stopped = if error.is::<HostCallsExceeded>() {
         let allowed = guest.host_calls_max;
@@ -109,7 +115,8 @@ fn stopped(error: &wasmtime::Error, guest: &Guest, output_bytes_max: u64) -> Cal
         CallError::new(Code::Memory, denied_message(denied))
     } else if chain.contains("too much data is being copied") {
         // wasmtime has no type for this error, nor for the next.
-        convert::too_large("far more", output_bytes_max)
+        let given = format!("more than {transfer_bytes_max}");
+        convert::too_large(&given, limits.output_bytes_max.0)
     } else if chain.contains("maximum concurrent") {
         CallError::new(Code::Internal, "the host has no room for another guest")
     } else {
@@ -144,8 +151,8 @@ fn crash(error: &wasmtime::Error) -> String {
             other => other.to_string(),
         };
     }
-    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return format!("it ended its own process with exit code {}", exit.0);
+    if error.is::<wasmtime_wasi::I32Exit>() {
+        return "it ended its own process".to_owned();
     }
     text::cut(&text::one_line(&error.root_cause().to_string()), 200)
 }

@@ -73,7 +73,7 @@ pub struct Facts {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LoadError {
     /// It cannot be opened or read.
-    #[error("cannot be read: {0}; check its permissions")]
+    #[error("cannot be read: {0}; check that it is there and may be read")]
     Unreadable(String),
     /// It is a directory, a pipe, a socket or a device.
     #[error("{0}, not a regular file; remove it")]
@@ -271,7 +271,7 @@ impl Loader {
             },
         })?;
         let registration = answer.map_err(|message| {
-            let message = convert::bounded(message, limits.error_bytes_max.len());
+            let message = convert::bounded(message, limits.error_bytes_max.as_usize());
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), 300))
         })?;
         convert::registration(registration, exported, limits)

@@ -46,7 +46,7 @@ pub(super) fn new(
     transfer_bytes_max: u64,
 ) -> Store<Guest> {
     let limits = &engine.limits;
-    let stderr = StderrTail::new(limits.stderr_bytes_max.len());
+    let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES_MAX);
     let guest = Guest {

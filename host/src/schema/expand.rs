@@ -170,7 +170,7 @@ impl<'a> Expansion<'a> {
     }
 
     fn check_pattern(&self, pattern: &str) -> Result<(), SchemaError> {
-        let (given, allowed) = (pattern.len(), self.limits.schema_pattern_bytes_max.len());
+        let (given, allowed) = (pattern.len(), self.limits.schema_pattern_bytes_max.as_usize());
         if given > allowed {
             return Err(SchemaError::PatternTooLong { given, allowed });
         }

@@ -41,7 +41,7 @@ pub struct CallError {
     /// For the model: what went wrong, and what to do. Bounded, without paths of the host.
     pub message: String,
     /// Further members of the error object.
-    pub details: Map<String, Value>,
+    pub details: Box<Map<String, Value>>,
     /// For the log only: a guest's backtrace, or what broke inside the host.
     pub log: Option<String>,
     /// For the log only: the tail of what a guest wrote to stderr before it died.
@@ -51,7 +51,13 @@ pub struct CallError {
 impl CallError {
     /// An error with neither details nor a text for the log.
     pub fn new(code: Code, message: impl Into<String>) -> CallError {
-        CallError { code, message: message.into(), details: Map::new(), log: None, stderr: None }
+        CallError {
+            code,
+            message: message.into(),
+            details: Box::default(),
+            log: None,
+            stderr: None,
+        }
     }
 
     /// Adds a member to the error object.
@@ -72,7 +78,7 @@ impl CallError {
     pub fn to_json(&self) -> Value {
         let mut object = json!({ "error": self.message, "code": self.code.as_str() });
         if let Value::Object(members) = &mut object {
-            members.extend(self.details.clone());
+            members.extend((*self.details).clone());
         }
         object
     }

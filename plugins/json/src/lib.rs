@@ -186,7 +186,13 @@ mod tests {
             infer(r#"{"json": [{"a": 1, "b": "x"}, {"a": 1.5}]}"#),
             r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"string"}},"required":["a"]}}"#
         );
-        assert_eq!(infer(r#"{"json": [1, "a", null]}"#), r#"{"type":"array","items":{"type":["integer","string","null"]}}"#);
-        assert_eq!(infer(r#"{"text": "[] {}"}"#), r#"{"anyOf":[{"type":"array"},{"type":"object","properties":{}}]}"#);
+        assert_eq!(
+            infer(r#"{"json": [1, "a", null]}"#),
+            r#"{"type":"array","items":{"type":["integer","string","null"]}}"#
+        );
+        assert_eq!(
+            infer(r#"{"text": "[] {}"}"#),
+            r#"{"anyOf":[{"type":"array"},{"type":"object","properties":{}}]}"#
+        );
     }
 }

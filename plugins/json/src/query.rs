@@ -16,13 +16,19 @@ pub struct Results {
 /// Runs `filter` on each of `inputs`, which are JSON texts, until there are `limit` results.
 pub(crate) fn run(filter: &str, inputs: &[String], limit: usize) -> Result<Results, Error> {
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let functions = jaq_core::funs::<data::JustLut<Val>>()
-        .chain(jaq_std::funs())
-        .chain(jaq_json::funs());
+    let functions =
+        jaq_core::funs::<data::JustLut<Val>>().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
-    let modules = Loader::new(defs)
-        .load(&arena, File { code: filter, path: () })
-        .map_err(|errors| not_jq(filter, &errors.iter().flat_map(|(file, error)| load_errors(file.code, error)).collect::<Vec<_>>()))?;
+    let modules =
+        Loader::new(defs).load(&arena, File { code: filter, path: () }).map_err(|errors| {
+            not_jq(
+                filter,
+                &errors
+                    .iter()
+                    .flat_map(|(file, error)| load_errors(file.code, error))
+                    .collect::<Vec<_>>(),
+            )
+        })?;
     let compiled = Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
         let places = errors.iter().flat_map(|(file, errors)| {
             errors.iter().map(|(name, kind)| {
@@ -41,7 +47,9 @@ pub(crate) fn run(filter: &str, inputs: &[String], limit: usize) -> Result<Resul
             let value = match result.map_err(|exception| exception.get_err()) {
                 Ok(value) => value,
                 Err(Ok(error)) => return Err(Error::failed(format!("the filter failed: {error}"))),
-                Err(Err(_)) => return Err(Error::failed("the filter failed: `halt` has no meaning here")),
+                Err(Err(_)) => {
+                    return Err(Error::failed("the filter failed: `halt` has no meaning here"));
+                }
             };
             if results.len() == limit {
                 return Ok(Results { results, truncated: true });
@@ -65,12 +73,15 @@ fn load_errors(code: &str, error: &load::Error<&str>) -> Vec<Place> {
     match error {
         load::Error::Io(errors) => errors
             .iter()
-            .map(|(path, _)| (offset(code, path), format!("module `{path}` does not exist: there are no modules")))
+            .map(|(path, _)| {
+                (
+                    offset(code, path),
+                    format!("module `{path}` does not exist: there are no modules"),
+                )
+            })
             .collect(),
         load::Error::Lex(errors) => errors.iter().map(|error| lex_error(code, error)).collect(),
-        load::Error::Parse(errors) => {
-            errors.iter().map(|error| parse_error(code, error)).collect()
-        }
+        load::Error::Parse(errors) => errors.iter().map(|error| parse_error(code, error)).collect(),
     }
 }
 

@@ -43,6 +43,7 @@ pub mod testing;
 /// The bindings generated from the contract in `wit/`, for what the typed layer leaves out.
 pub mod bindings {
     #![expect(missing_docs, reason = "generated from wit/, where the documentation is")]
+    #![expect(clippy::too_many_arguments, reason = "generated, one for each flat parameter")]
 
     wit_bindgen::generate!({
         path: "../../wit",

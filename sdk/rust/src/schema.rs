@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
-/// Returns the JSON Schema of `T` as text: one self-contained object, without the title and
-/// the meta-schema address, which say nothing to a model.
+/// Returns the JSON Schema of `T` as text: one self-contained object, without the title, the
+/// meta-schema address and the description of the whole, which say nothing to a model that
+/// the tool's own description does not.
 pub fn of<T: JsonSchema>() -> String {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -12,5 +13,6 @@ pub fn of<T: JsonSchema>() -> String {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
+    schema.remove("description");
     schema.to_value().to_string()
 }

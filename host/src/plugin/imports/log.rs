@@ -24,7 +24,7 @@ impl GuestLog {
         GuestLog {
             plugin: plugin.to_owned(),
             lines_left: limits.log_lines_max.0,
-            bytes_left: limits.log_bytes_max.len(),
+            bytes_left: limits.log_bytes_max.as_usize(),
             dropped: 0,
         }
     }

@@ -1,5 +1,7 @@
 //! A guest without the SDK, built for a world of its own that has the contract and more.
 
+#![expect(clippy::too_many_arguments, reason = "generated, one for each flat parameter")]
+
 wit_bindgen::generate!({
     inline: "
         package test:foreign;
@@ -34,7 +36,12 @@ impl Guest for Plugin {
             // It says so, and exports no such interface.
             has_check: true,
             has_dynamic_schema: true,
-            annotations: Annotations { read_only: None, destructive: None, idempotent: None, open_world: None },
+            annotations: Annotations {
+                read_only: None,
+                destructive: None,
+                idempotent: None,
+                open_world: None,
+            },
             examples: Vec::new(),
             extensions: Vec::new(),
         };

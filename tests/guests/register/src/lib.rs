@@ -3,11 +3,11 @@
 
 use std::ptr;
 
+use toolhost_sdk::Context;
 use toolhost_sdk::bindings::toolhost::plugin::types::{
     Annotations, Content, Registration, Tool, ToolError, ToolOutput,
 };
 use toolhost_sdk::bindings::{Guest, exports};
-use toolhost_sdk::Context;
 
 /// The marker, a word, and what belongs to it.
 static MODE: [u8; 96] =
@@ -30,10 +30,14 @@ impl Guest for Plugin {
                 let description = "x".repeat(rest.parse().unwrap_or_default());
                 vec![Tool { description, ..tool("wordy") }, tool("good")]
             }
-            "many" => (0..rest.parse().unwrap_or(0)).map(|n: u32| tool(&format!("tool_{n}"))).collect(),
+            "many" => {
+                (0..rest.parse().unwrap_or(0)).map(|n: u32| tool(&format!("tool_{n}"))).collect()
+            }
             "none" => Vec::new(),
             "huge" => vec![Tool { description: "x".repeat(10 << 20), ..tool("huge") }],
-            "name" => vec![Tool { name: "\u{1b}[31mred\u{202e}".to_owned(), ..tool("x") }, tool("good")],
+            "name" => {
+                vec![Tool { name: "\u{1b}[31mred\u{202e}".to_owned(), ..tool("x") }, tool("good")]
+            }
             "refuse" => return Err("\u{1b}[31mnot today".to_owned()),
             "panic" => panic!("cannot register\u{7}"),
             #[allow(clippy::empty_loop)]

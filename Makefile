@@ -1,0 +1,39 @@
+# `make run` sets up and runs the main job, `make test` sets up and passes the tests.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TOOLHOST := $(TARGET)/release/toolhost
+DATA := host/data/toolsets.json
+
+.PHONY: run test install bench
+
+run:
+	@sh plugins/setup.sh rust
+	@[ -x $(TOOLHOST) ] || echo "The first build takes about 10 minutes on two cores, most of it for the WebAssembly engine."
+	cargo build --release --quiet --package toolhost
+	@$(TOOLHOST) build plugins --bundled
+	@echo; echo '$$ $(TOOLHOST) list'
+	@$(TOOLHOST) list
+	@echo; echo 'How many core tools does the table of this repository have, and in which shape?'
+	@echo; echo "\$$ $(TOOLHOST) call json_query --arg filter='.core | length' --arg json=@$(DATA)"
+	@$(TOOLHOST) call json_query --arg filter='.core | length' --arg json=@$(DATA)
+	@echo; echo "\$$ $(TOOLHOST) call json_schema_infer --arg json='{\"core\": [\"web_search\"]}'"
+	@$(TOOLHOST) call json_schema_infer --arg json='{"core": ["web_search"]}'
+	@echo; echo 'Try next:'
+	@echo '  $(TOOLHOST) describe json_query'
+	@echo "  $(TOOLHOST) call json_query '{\"filter\": \"[.[] | select(. > 1)]\", \"json\": [1, 2, 3]}'"
+	@echo '  $(TOOLHOST) inspect plugins/json.wasm'
+
+test:
+	@sh plugins/setup.sh rust python javascript
+	cargo test --workspace
+	cd plugins && CARGO_TARGET_DIR=$(abspath $(TARGET))/plugins cargo test --workspace
+
+install:
+	@sh plugins/setup.sh rust
+	cargo install --locked --path host
+	@$(TOOLHOST) build plugins --install
+	@command -v toolhost >/dev/null || echo 'Add the folder that cargo named above to PATH.'
+
+bench:
+	@sh plugins/setup.sh rust
+	cargo bench --package toolhost

@@ -1,0 +1,677 @@
+//! The program as a person uses it: exit code, stdout and stderr of each command in one block.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use expect_test::{Expect, expect};
+use toolhost::lock;
+use toolhost::plugin::digest;
+
+use crate::support::{Lab, guest, registering};
+
+/// A folder with the bundled plugin `json` and the guest `probe`.
+fn lab() -> Lab {
+    let lab = Lab::new().with("json.wasm", guest("json")).with("probe.wasm", guest("probe"));
+    let digest = digest(&guest("json")).to_string();
+    lock::record_bundled(&lab.home().join("state"), &[("json".into(), digest)]).expect("recorded");
+    lab
+}
+
+fn check(arguments: &[&str], expected: &Expect) {
+    expected.assert_eq(&lab().run(arguments));
+}
+
+#[test]
+fn list_shows_tools_and_problems() {
+    let lab = Lab::new()
+        .with("json.wasm", guest("json"))
+        .with("broken.wasm", "hello")
+        .with("x.wasm", registering("two json_query fine"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        TOOL               TOOLSET     SOURCE       STATE             TOKENS
+        fine               registered  plugin:x     ready, untrusted  33
+        json_query         data        plugin:json  ready, untrusted  241
+        json_schema_infer  data        plugin:json  ready, untrusted  151
+
+        Not loaded:
+          plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+
+        Left out:
+          plugin:x `json_query`: `json_query` is already registered by plugin:json; remove plugin:json or plugin:x, or rename the tool of one of them
+        --- stderr
+    "#]].assert_eq(&lab.run(&["list"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        {
+          "tools": [
+            {
+              "name": "fine",
+              "toolset": "registered",
+              "source": "plugin:x",
+              "state": "ready, untrusted",
+              "tokens": 33
+            },
+            {
+              "name": "json_query",
+              "toolset": "data",
+              "source": "plugin:json",
+              "state": "ready, untrusted",
+              "tokens": 241
+            },
+            {
+              "name": "json_schema_infer",
+              "toolset": "data",
+              "source": "plugin:json",
+              "state": "ready, untrusted",
+              "tokens": 151
+            }
+          ],
+          "not_loaded": [
+            {
+              "place": "plugins/broken.wasm",
+              "reason": "not WebAssembly; replace it by a component, or remove it"
+            }
+          ],
+          "left_out": [
+            {
+              "place": "plugin:x `json_query`",
+              "reason": "`json_query` is already registered by plugin:json; remove plugin:json or plugin:x, or rename the tool of one of them"
+            }
+          ]
+        }
+        --- stderr
+    "#]].assert_eq(&lab.run(&["list", "--json"]));
+}
+
+#[test]
+fn list_of_nothing_says_what_to_do() {
+    let lab = Lab::new();
+    expect![[r#"
+        exit 0
+        --- stdout
+        No tools. Drop a .wasm component into ./plugins, or name a folder with --plugins.
+        --- stderr
+    "#]]
+    .assert_eq(&lab.run(&["list"]));
+    fs::remove_dir(lab.plugins()).expect("removed");
+    assert!(lab.run(&["list"]).starts_with("exit 0\n"));
+}
+
+#[test]
+fn schema_is_openais_function_list() {
+    let lab = Lab::new().with("json.wasm", guest("json"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        [
+          {
+            "type": "function",
+            "function": {
+              "name": "json_query",
+              "description": "Runs a jq filter over JSON and returns the results in order, as\n`{\"results\": [...], \"truncated\": false}`.\n\nUse it to select, reshape, count, sort or aggregate JSON instead of reading all of it.\nThe language is jq's, with its standard library; there are no modules, no environment\nvariables, and no further inputs.",
+              "parameters": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                  "filter": {
+                    "type": "string",
+                    "description": "A jq filter, such as `.items[] | select(.price > 10) | .name`."
+                  },
+                  "json": {
+                    "description": "The JSON value to query. Give this or `text`."
+                  },
+                  "text": {
+                    "type": [
+                      "string",
+                      "null"
+                    ],
+                    "description": "JSON as text: one value, or several one after the other (JSON Lines); the filter runs\non each. Give this or `json`."
+                  },
+                  "limit": {
+                    "type": "integer",
+                    "format": "uint",
+                    "minimum": 1,
+                    "description": "The most results to return.",
+                    "maximum": 10000,
+                    "default": 100
+                  }
+                },
+                "required": [
+                  "filter"
+                ]
+              }
+            }
+          },
+          {
+            "type": "function",
+            "function": {
+              "name": "json_schema_infer",
+              "description": "Infers the JSON Schema that a JSON value matches.\n\nUse it to learn the shape of unknown or large JSON before querying it. Objects in one\narray are merged: a property is `required` if all of them have it.",
+              "parameters": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                  "json": {
+                    "description": "The JSON value to describe. Give this or `text`."
+                  },
+                  "text": {
+                    "type": [
+                      "string",
+                      "null"
+                    ],
+                    "description": "JSON as text: one value, or several one after the other (JSON Lines), which are\ndescribed together. Give this or `json`."
+                  }
+                }
+              }
+            }
+          }
+        ]
+        --- stderr
+    "#]].assert_eq(&lab.run(&["schema"]));
+}
+
+#[test]
+fn describe_explains_one_tool() {
+    check(
+        &["describe", "every"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        🧪 every  (toolset probe, from plugin:probe)
+
+        Takes every kind of argument.
+
+        Arguments:
+          text  (string, required)
+              A text.
+          kind  (Small or Large, required)
+              A kind.
+          count  (integer, default 7)
+              A number with a default.
+          list  (array or null)
+              A list that may be left out.
+
+        Asks for:
+          teleport {"to":"mars"}: to get there (a kind this host does not know: it grants nothing)
+        --- stderr
+    "#]],
+    );
+    check(
+        &["describe", "json_query"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        🔎 json_query  (toolset data, from plugin:json)
+
+        Runs a jq filter over JSON and returns the results in order, as
+        `{"results": [...], "truncated": false}`.
+
+        Use it to select, reshape, count, sort or aggregate JSON instead of reading all of it.
+        The language is jq's, with its standard library; there are no modules, no environment
+        variables, and no further inputs.
+
+        Arguments:
+          filter  (string, required)
+              A jq filter, such as `.items[] | select(.price > 10) | .name`.
+          json  (any JSON)
+              The JSON value to query. Give this or `text`.
+          text  (string or null)
+              JSON as text: one value, or several one after the other (JSON Lines); the filter runs
+              on each. Give this or `json`.
+          limit  (integer, default 100)
+              The most results to return.
+
+        Examples:
+          toolhost call json_query '{"filter": "[.[] | select(.n > 1) | .name]", "json": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]}'
+          toolhost call json_query '{"filter": ".id", "text": "{\"id\": 1}\n{\"id\": 2}"}'
+        --- stderr
+    "#]],
+    );
+    check(
+        &["describe", "jsonquery"],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[unknown_tool]: Unknown tool: jsonquery
+        hint: did you mean `json_query`?
+    "#]],
+    );
+    check(
+        &["describe", "weather"],
+        &expect![[r#"
+            exit 3
+            --- stdout
+            --- stderr
+            error[unknown_tool]: Unknown tool: weather
+            hint: `toolhost list` shows all tools, and why a file is none
+        "#]],
+    );
+}
+
+#[test]
+fn call_prints_the_answer() {
+    check(
+        &["call", "json_query", r#"{"filter": ".a[]", "json": {"a": [1, 2]}}"#],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            {"results":[1,2],"truncated":false}
+            --- stderr
+        "#]],
+    );
+    check(
+        &["call", "blocks"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        text
+        {"a":1}
+        [image, image/png, 3 bytes; see --json]
+        [audio, audio/wav, 1 bytes; see --json]
+        [resource file:///x]
+        inside
+        --- stderr
+    "#]],
+    );
+    check(
+        &["call", "echo", "--arg", "text=\u{1b}[31mred\u{202e}"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        \u{1b}[31mred\u{202e}
+        --- stderr
+    "#]],
+    );
+    check(
+        &["call", "claim_json", "--arg", r#"text="\u009b""#],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        "\u009b"
+        --- stderr
+    "#]],
+    );
+    check(
+        &["call", "every", "--arg", "text=7", "--arg", "kind=Small", "--arg", "list=[1]"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        {"text":"7","kind":"small","count":7,"list":[1.0]}
+        --- stderr
+    "#]],
+    );
+    check(
+        &["call", "report", r#"{"n": 1}"#],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        reported
+        --- stderr
+        progress 0 of 1: step
+    "#]],
+    );
+    check(
+        &["call", "chatter", r#"{"n": 1}"#],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        said
+        --- stderr
+         WARN toolhost::guest: probe: line 0\u{1b}[31m
+    "#]],
+    );
+}
+
+#[test]
+fn call_reads_arguments_from_files_and_stdin() {
+    let lab = lab();
+    fs::write(lab.work().join("a.json"), r#"{"text": "from a file"}"#).expect("written");
+    fs::write(lab.work().join("text"), "the value").expect("written");
+    assert!(lab.run(&["call", "echo", "@a.json"]).contains("\nfrom a file\n"));
+    assert!(lab.run_with(&["call", "echo", "-"], r#"{"text": "typed"}"#).contains("\ntyped\n"));
+    assert!(lab.run(&["call", "echo", "--arg", "text=@text"]).contains("\nthe value\n"));
+    assert!(lab.run(&["call", "echo", "--arg", "text=@@text"]).contains("\n@text\n"));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the file none.json cannot be read: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&lab.run(&["call", "echo", "@none.json"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: `--arg text` has no `=`
+        hint: write `--arg KEY=VALUE`, or give all arguments as one JSON object
+    "#]]
+    .assert_eq(&lab.run(&["call", "echo", "--arg", "text"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the argument '[JSON]' cannot be used with '--arg <KEY=VALUE>'
+
+        Usage: toolhost call <TOOL> <JSON>
+
+        For more information, try '--help'.
+    "#]]
+    .assert_eq(&lab.run(&["call", "echo", "{}", "--arg", "text=x"]));
+}
+
+#[test]
+fn exit_codes_say_whose_move_it_is() {
+    check(
+        &["call", "fail", r#"{"text": "no\u001b"}"#],
+        &expect![[r#"
+        exit 1
+        --- stdout
+        --- stderr
+        error[failed]: no\u{1b}
+    "#]],
+    );
+    check(
+        &["call", "ecco"],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[unknown_tool]: Unknown tool: ecco; did you mean `echo`?
+    "#]],
+    );
+    check(
+        &["call", "echo", r#"{"text" "x"}"#],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[invalid_arguments]: arguments are not JSON: expected `:` at line 1 column 9
+          {"text" "x"}
+                  ^
+    "#]],
+    );
+    check(
+        &["call", "echo", r#"{"test": "x"}"#],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[invalid_arguments]: invalid arguments for `echo`: /: Additional properties are not allowed ('test' was unexpected); did you mean `text`?; /: "text" is a required property
+    "#]],
+    );
+    check(
+        &["call", "miss", r#"{"text": "no TOKEN"}"#],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[unavailable]: no TOKEN
+    "#]],
+    );
+    check(
+        &["call", "crash", r#"{"text": "boo"}"#],
+        &expect![[r#"
+        exit 4
+        --- stdout
+        --- stderr
+        error[trap]: the tool crashed: it aborted (a panic, most likely)
+        hint: the tool's last words were:
+        thread '<unnamed>' (1) panicked at probe/src/lib.rs:221:5:
+        boo
+        note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    "#]],
+    );
+    check(
+        &["call", "spin", "--timeout", "100ms"],
+        &expect![[r#"
+        exit 4
+        --- stdout
+        --- stderr
+        error[deadline]: stopped: not done within the time the caller gave of 100ms
+    "#]],
+    );
+    check(
+        &["call", "flood", r#"{"n": 9000000}"#],
+        &expect![[r#"
+        exit 4
+        --- stdout
+        --- stderr
+        error[output_too_large]: stopped: output of 9000000 bytes exceeds `output_bytes_max` of 8388608; ask for less
+    "#]],
+    );
+}
+
+#[test]
+fn json_holds_the_whole_outcome() {
+    let output = lab().run(&["call", "crash", r#"{"text": "boo"}"#, "--json"]);
+    let json = output.lines().skip(2).take_while(|line| *line != "--- stderr");
+    let json: String = json.collect::<Vec<_>>().join("\n");
+    let outcome: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(output.starts_with("exit 4\n"));
+    assert_eq!((&outcome["ok"], &outcome["generation"]), (&false.into(), &1.into()));
+    assert_eq!(outcome["error"]["code"], "trap");
+    assert!(outcome["stderr"].as_str().expect("stderr").contains("boo"));
+    assert!(outcome["elapsed_ms"].as_f64().expect("a number") > 0.0);
+    assert!(output.ends_with("--- stderr\n"), "{output}");
+}
+
+#[test]
+fn wrong_usage_names_the_nearest() {
+    check(
+        &["lst"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: unrecognized subcommand 'lst'
+
+          tip: a similar subcommand exists: 'list'
+
+        Usage: toolhost [OPTIONS] <COMMAND>
+
+        For more information, try '--help'.
+    "#]],
+    );
+    check(
+        &["list", "--plugin", "x"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: unexpected argument '--plugin' found
+
+          tip: a similar argument exists: '--plugins'
+
+        Usage: toolhost list --plugins <DIR>
+
+        For more information, try '--help'.
+    "#]],
+    );
+    check(
+        &["list", "--plugins", "none"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the folder none cannot be read: No such file or directory (os error 2)
+        hint: name a folder that exists, or leave `--plugins` out to scan ./plugins
+    "#]],
+    );
+    check(
+        &["list", "--plugins", "plugins/json.wasm"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: plugins/json.wasm is not a folder
+        hint: `--plugins` takes the folder the plugin lies in; `toolhost inspect` takes a file
+    "#]],
+    );
+    check(
+        &["list", "--config", "none.toml"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: there is no configuration none.toml
+    "#]],
+    );
+}
+
+#[test]
+fn a_wrong_configuration_is_named_with_its_line() {
+    let lab = lab().config("[limits]\nwall_time = \"1s\"\n");
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: HOME/toolhost.toml: line 2: unknown key `wall_time`; did you mean `wall_time_max`?
+    "#]]
+    .assert_eq(&lab.run(&["list"]));
+    let lab = lab.config("[plugins.x\n");
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: HOME/toolhost.toml: line 1: unclosed table, expected `]`
+    "#]]
+    .assert_eq(&lab.run(&["list"]));
+}
+
+#[test]
+fn a_project_can_only_narrow() {
+    let lab = lab();
+    let project = lab.work().join("toolhost.toml");
+    fs::write(&project, "[limits]\noutput_bytes_max = \"1 KiB\"\n").expect("written");
+    assert!(lab.run(&["call", "flood", r#"{"n": 2000}"#]).starts_with("exit 4\n"));
+    fs::write(&project, "[limits]\noutput_bytes_max = \"64 MiB\"\n").expect("written");
+    assert!(lab.run(&["call", "flood", r#"{"n": 9000000}"#]).starts_with("exit 4\n"));
+    fs::write(&project, "[plugins.probe]\nallow_tool_override = true\n").expect("written");
+    expect![[r#"
+        exit 0
+        --- stdout
+        a
+        --- stderr
+        warning: `plugins.probe.allow_tool_override` in the project's toolhost.toml is ignored: a project can only narrow; set it in HOME/toolhost.toml
+    "#]].assert_eq(&lab.run(&["call", "echo", "--arg", "text=a"]));
+}
+
+#[test]
+fn inspect_looks_without_loading() {
+    let lab = lab();
+    let inspected = lab.run(&["inspect", "plugins/probe.wasm"]);
+    assert!(
+        inspected.starts_with(
+            "exit 0\n--- stdout\nplugin:probe is probe 0.1.0, built for contract 0.1.0\n"
+        ),
+        "{inspected}"
+    );
+    for part in [
+        "Asks for:\n  http {\"hosts\":[\"api.example.com\"]} for echo: to ask it\n  teleport {\"to\":\"mars\"}: to get there (a kind this host does not know: it grants nothing)\n",
+        "\n  echo  Returns the text.\n",
+        "Imports that come with its language runtime (a ceiling: each refuses without a grant):\n  wasi:",
+        "Extensions this host does not know (without effect): vendor.color\n",
+    ] {
+        assert!(inspected.contains(part), "{inspected}");
+    }
+    fs::write(lab.work().join("x.wasm"), "hello").expect("written");
+    expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error: x.wasm: not WebAssembly; replace it by a component, or remove it
+    "#]]
+    .assert_eq(&lab.run(&["inspect", "x.wasm"]));
+    expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error: none.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
+    "#]].assert_eq(&lab.run(&["inspect", "none.wasm"]));
+    let json = lab.run(&["inspect", "plugins/json.wasm", "--json"]);
+    assert!(json.contains("\"needs\": []"), "{json}");
+}
+
+#[test]
+fn build_says_what_is_wrong() {
+    let lab = lab();
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: none: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&lab.run(&["build", "none"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: plugins has no Cargo.toml; name the folder of a Rust plugin, or of a workspace of them
+    "#]].assert_eq(&lab.run(&["build", "plugins"]));
+}
+
+#[test]
+fn a_toolchain_that_is_not_there_is_named() {
+    let lab = lab();
+    fs::create_dir(lab.work().join("tool")).expect("a folder");
+    fs::write(lab.work().join("tool/Cargo.toml"), "").expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_toolhost"))
+        .args(["build", "tool"])
+        .current_dir(lab.work())
+        .env_clear()
+        .env("PATH", "/nowhere")
+        .env("TOOLHOST_HOME", lab.home())
+        .output()
+        .expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    expect![[r#"
+        error: no Rust toolchain for WebAssembly was found (there is no cargo beside a rustc in PATH). Install one: `rustup target add wasm32-wasip2`, or on Debian `apt-get install rustc-web cargo-web rust-web-src wasi-libc lld`
+    "#]].assert_eq(&String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let bash = lab().run(&["completions", "bash"]);
+    assert!(bash.starts_with("exit 0\n") && bash.contains("describe"), "{bash}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let lab = lab();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_toolhost"))
+        .args(["call", "flood", r#"{"n": 8000000}"#])
+        .current_dir(lab.work())
+        .env("TOOLHOST_HOME", lab.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}
+
+#[test]
+fn help_names_every_command_and_exit_code() {
+    let help = lab().run(&["--help"]);
+    for word in [
+        "list",
+        "schema",
+        "describe",
+        "call",
+        "inspect",
+        "build",
+        "completions",
+        "--json",
+        "--plugins",
+        "--config",
+        "--verbose",
+        "Exit codes",
+    ] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Every limit of a call: obeyed, and violated with both numbers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolhost::tool::{Code, ProgressSink};
+use toolhost::{Call, Host};
+
+use crate::support::{Lab, answer, call, guest, registering};
+
+async fn host(limits: &str) -> Host {
+    Lab::new()
+        .config(&format!("[limits]\n{limits}"))
+        .with("probe.wasm", guest("probe"))
+        .host()
+        .await
+}
+
+async fn stopped(host: &Host, tool: &str, arguments: Value, code: Code, message: &str) {
+    let outcome = call(host, tool, arguments).await;
+    let error = outcome.result.expect_err(tool);
+    assert_eq!((error.code, &*error.message), (code, message));
+    assert_eq!(answer(host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wall_time_max_violated() {
+    let host = host("wall_time_max = \"300ms\"").await;
+    let message = "stopped: not done within `wall_time_max` of 300ms";
+    // In the guest's own code, and while it waits in the host.
+    stopped(&host, "spin", json!({}), Code::Deadline, message).await;
+    stopped(&host, "sleep", json!({ "n": 60_000 }), Code::Deadline, message).await;
+}
+
+#[tokio::test]
+async fn wall_time_max_obeyed() {
+    let host = host("wall_time_max = \"30s\"").await;
+    assert_eq!(answer(&host, "sleep", json!({ "n": 20 })).await, r#"{"result":"awake"}"#);
+}
+
+#[tokio::test]
+async fn a_caller_can_only_shorten_the_time() {
+    let host = host("wall_time_max = \"300ms\"").await;
+    let stop = async |time_max| {
+        let call = Call { time_max: Some(time_max), ..Call::new("spin", "{}") };
+        host.call(call).await.result.expect_err("stopped").message
+    };
+    assert_eq!(
+        stop(Duration::from_millis(50)).await,
+        "stopped: not done within the time the caller gave of 50ms"
+    );
+    assert_eq!(
+        stop(Duration::from_secs(9)).await,
+        "stopped: not done within `wall_time_max` of 300ms"
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_call_stops() {
+    let host = host("calls_per_source_max = 1\npermit_wait_max = \"20s\"").await;
+    let running = tokio::time::timeout(Duration::from_millis(100), call(&host, "spin", json!({})));
+    assert!(running.await.is_err());
+    // Its permit is free again.
+    assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+}
+
+#[tokio::test]
+async fn memory_bytes_max() {
+    let host = host("memory_bytes_max = \"32 MiB\"").await;
+    assert_eq!(answer(&host, "grab", json!({ "n": 16 })).await, r#"{"result":"16 MiB"}"#);
+    let error = call(&host, "grab", json!({ "n": 64 })).await.result.expect_err("too much");
+    assert_eq!(error.code, Code::Memory);
+    assert!(error.message.ends_with("exceeds `memory_bytes_max` of 33554432"), "{}", error.message);
+    // A guest that copes with a refusal goes on.
+    assert_eq!(answer(&host, "try_grab", json!({ "n": 64 })).await, r#"{"result":"did without"}"#);
+}
+
+#[tokio::test]
+async fn output_bytes_max() {
+    let host = host("output_bytes_max = \"64 KiB\"").await;
+    let outcome = call(&host, "flood", json!({ "n": 65_536 })).await;
+    assert_eq!(outcome.usage.output_bytes, 65_536);
+    let message =
+        "stopped: output of 65537 bytes exceeds `output_bytes_max` of 65536; ask for less";
+    stopped(&host, "flood", json!({ "n": 65_537 }), Code::OutputTooLarge, message).await;
+    // More than the host takes over at all.
+    let message = "stopped: output of more than 8454144 bytes exceeds `output_bytes_max` of 65536; ask for less";
+    stopped(&host, "flood", json!({ "n": 20_000_000 }), Code::OutputTooLarge, message).await;
+}
+
+#[tokio::test]
+async fn arguments_bytes_max() {
+    let host = host("arguments_bytes_max = \"1 KiB\"").await;
+    let text = "x".repeat(1_000);
+    assert!(call(&host, "echo", json!({ "text": text })).await.result.is_ok());
+    let text = "x".repeat(2_000);
+    let message = "arguments of 2011 bytes exceed `arguments_bytes_max` of 1024";
+    stopped(&host, "echo", json!({ "text": text }), Code::InvalidArguments, message).await;
+}
+
+#[tokio::test]
+async fn error_bytes_max() {
+    let host = host("error_bytes_max = 256").await;
+    let error = |length: usize| call(&host, "fail", json!({ "text": "é".repeat(length) }));
+    assert_eq!(error(128).await.result.expect_err("no").message, "é".repeat(128));
+    let message = error(1_000).await.result.expect_err("no").message;
+    assert!(message.len() <= 256 && message.ends_with("é..."), "{message}");
+}
+
+#[tokio::test]
+async fn stack_bytes_max() {
+    let host = host("stack_bytes_max = \"64 KiB\"").await;
+    let message =
+        "the tool crashed: its stack overflowed `stack_bytes_max` (endless recursion, most likely)";
+    stopped(&host, "recurse", json!({}), Code::Trap, message).await;
+}
+
+#[tokio::test]
+async fn log_lines_max_and_log_bytes_max() {
+    let host = host("log_lines_max = 10\nlog_bytes_max = 100").await;
+    let usage = call(&host, "chatter", json!({ "n": 15 })).await.usage;
+    // Eight lines of eleven bytes fit into a hundred.
+    assert_eq!((usage.log_lines, usage.log_lines_dropped), (9, 6));
+    let usage = call(&host, "shout", json!({ "n": 100 })).await.usage;
+    assert_eq!((usage.log_lines, usage.log_lines_dropped), (1, 0));
+    let usage = call(&host, "shout", json!({ "n": 101 })).await.usage;
+    assert_eq!((usage.log_lines, usage.log_lines_dropped), (0, 1));
+}
+
+#[tokio::test]
+async fn host_calls_max() {
+    let host = host("host_calls_max = 100").await;
+    assert!(call(&host, "chatter", json!({ "n": 100 })).await.result.is_ok());
+    let message = "stopped: more host calls than `host_calls_max` of 100";
+    stopped(&host, "chatter", json!({ "n": 101 }), Code::Trap, message).await;
+}
+
+#[tokio::test]
+async fn progress_per_second_max() {
+    let host = host("progress_per_second_max = 3").await;
+    let heard = Arc::new(AtomicUsize::new(0));
+    let ear = Arc::clone(&heard);
+    let progress = Some(ProgressSink::new(move |_| {
+        ear.fetch_add(1, Ordering::Relaxed);
+    }));
+    host.call(Call { progress, ..Call::new("report", r#"{"n": 50}"#) }).await;
+    let heard = heard.load(Ordering::Relaxed);
+    // A slow machine may need a second or two for fifty reports.
+    assert!((3..=12).contains(&heard), "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_per_source_max_and_permit_wait_max() {
+    let lab = Lab::new()
+        .config("[limits]\ncalls_per_source_max = 1\npermit_wait_max = \"100ms\"")
+        .with("probe.wasm", guest("probe"))
+        .with("other.wasm", registering("one other"));
+    let host = Arc::new(lab.host().await);
+    let spinning = {
+        let host = Arc::clone(&host);
+        tokio::spawn(async move { call(&host, "spin", json!({})).await })
+    };
+    let busy = loop {
+        let outcome = call(&host, "echo", json!({ "text": "a" })).await;
+        if let Err(error) = outcome.result {
+            break error;
+        }
+    };
+    assert_eq!(busy.code, Code::Busy);
+    assert_eq!(
+        busy.message,
+        "busy: its source had no room for the call within 100ms; try again later"
+    );
+    // Another source is not concerned.
+    assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
+    spinning.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loops_on_every_core_do_not_stop_the_others() {
+    let host = Arc::new(host("wall_time_max = \"20s\"").await);
+    let spinning: Vec<_> = (0..2)
+        .map(|_| {
+            let host = Arc::clone(&host);
+            tokio::spawn(async move { call(&host, "spin", json!({})).await })
+        })
+        .collect();
+    let start = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "the loops hold the host");
+    spinning.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn registration_bytes_max_obeyed() {
+    let lab = Lab::new()
+        .config("[limits]\nregistration_bytes_max = \"64 MiB\"")
+        .with("x.wasm", registering("huge"));
+    // Now it is the tool that breaks a rule, not the registration.
+    assert!(lab.status("x.wasm").await.contains("left out `huge`: description of 10485760"));
+}
+
+#[tokio::test]
+async fn tools_max_obeyed() {
+    let lab =
+        Lab::new().config("[limits]\ntools_max = 300").with("x.wasm", registering("many 300"));
+    assert_eq!(lab.host().await.catalog().tools().len(), 300);
+}

@@ -1,0 +1,11 @@
+//! The tests of the whole: real components, the real program, data in and text out.
+
+mod calls;
+mod cli;
+mod contract;
+mod layering;
+mod limits;
+mod loading;
+mod readme;
+mod scripts;
+mod support;

@@ -1,0 +1,91 @@
+//! README.md tells the truth: its five minutes, its plugin and its limits.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use toolhost::Limits;
+use toolhost::author::{self, BuildRequest};
+use toolhost::lock;
+use toolhost::plugin::digest;
+
+use crate::support::{Lab, answer, guest};
+
+const README: &str = include_str!("../README.md");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// The contents of every block of a language, in order.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    let rest = README.split(fence.as_str()).skip(1);
+    rest.map(|rest| rest.split("\n```").next().expect("an end")).collect()
+}
+
+#[test]
+fn five_minutes() {
+    let lab = Lab::new().with("json.wasm", guest("json"));
+    let built = digest(&guest("json")).to_string();
+    lock::record_bundled(&lab.home().join("state"), &[("json".into(), built)]).expect("recorded");
+    let data = lab.work().join("host/data");
+    fs::create_dir_all(&data).expect("a folder");
+    fs::copy(Path::new(ROOT).join("host/data/toolsets.json"), data.join("toolsets.json"))
+        .expect("copied");
+
+    let path = std::env::var("PATH").expect("a path");
+    let program = Path::new(env!("CARGO_BIN_EXE_toolhost")).parent().expect("a folder");
+    let mut commands = 0;
+    for block in blocks("console") {
+        for example in block.split("\n\n$ ") {
+            let example = example.trim_start_matches("$ ");
+            let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
+            let output = Command::new("sh")
+                .args(["-c", &format!("{command} 2>&1")])
+                .current_dir(lab.work())
+                .env("PATH", format!("{}:{path}", program.display()))
+                .env("TOOLHOST_HOME", lab.home())
+                .env("TOOLHOST_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+                .output()
+                .expect("sh");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
+            commands += 1;
+        }
+    }
+    assert_eq!(commands, 6);
+}
+
+#[tokio::test]
+async fn the_plugin_builds_and_answers() {
+    let lab = Lab::new();
+    let source = lab.work().join("my-words");
+    fs::create_dir_all(source.join("src")).expect("a folder");
+    let sdk = Path::new(ROOT).join("sdk/rust").canonicalize().expect("the SDK");
+    let manifest = blocks("toml")[0].replace("../sdk/rust", &sdk.to_string_lossy());
+    let library = blocks("rust")[0];
+    assert!(library.lines().count() <= 30, "two typed tools fit in 30 lines");
+    fs::write(source.join("Cargo.toml"), manifest).expect("written");
+    fs::write(source.join("src/lib.rs"), library).expect("written");
+    // Built beside the guests, so that dependencies are compiled once.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    let mut environment: Vec<_> = std::env::vars_os().collect();
+    environment.retain(|(name, _)| name != "CARGO_TARGET_DIR");
+    environment.push(("CARGO_TARGET_DIR".into(), target.into()));
+    let request =
+        BuildRequest { folder: source, out: lab.plugins(), environment, show_messages: false };
+    author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
+    let host = lab.host().await;
+    assert_eq!(answer(&host, "count_words", json!({ "text": "one two" })).await, "2");
+    assert_eq!(
+        answer(&host, "read_number", json!({ "text": "two" })).await,
+        r#"{"error":"invalid digit found in string","code":"failed"}"#
+    );
+}
+
+#[test]
+fn the_table_of_limits() {
+    for row in Limits::default().rows() {
+        let line = format!("| `{}` | {} | {} | {} |", row.name, row.meaning, row.value, row.most);
+        assert!(README.contains(&line), "README lacks:\n{line}");
+    }
+}

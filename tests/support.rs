@@ -1,0 +1,249 @@
+//! A laboratory for one test: a home, a plugins folder, guests to put there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use toolhost::author::{self, BuildRequest};
+use toolhost::config;
+use toolhost::reload::SourceStatus;
+use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Rust guests of `tests/guests` and the bundled plugins, by id.
+static RUST: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
+    // On a thread of its own, since tests have runtimes already.
+    let building = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let mut built = build("tests/guests", "guests").await;
+            built.extend(build("plugins", "bundled").await);
+            built
+        })
+    });
+    building.join().expect("guests that build")
+});
+
+async fn build(source: &str, out: &str) -> BTreeMap<String, Vec<u8>> {
+    let request = BuildRequest {
+        folder: Path::new(ROOT).join(source),
+        out: Path::new(TMP).join(out),
+        environment: std::env::vars_os().collect(),
+        show_messages: false,
+    };
+    let built = author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
+    built.into_iter().map(|built| (built.id.to_string(), read(&built.path))).collect()
+}
+
+/// The folder of the guests of script languages, built.
+static SCRIPTS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let out = Path::new(TMP).join("scripts");
+    let script = Path::new(ROOT).join("tests/guests/scripts/build.sh");
+    let output = Command::new("sh").arg(script).arg(&out).output().expect("sh");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    out
+});
+
+/// The component of a Rust guest or a bundled plugin.
+pub(crate) fn guest(id: &str) -> Vec<u8> {
+    RUST.get(id).unwrap_or_else(|| panic!("there is no guest {id}")).clone()
+}
+
+/// The component of a guest in Python (`words-py`) or JavaScript (`words-js`).
+pub(crate) fn script(id: &str) -> Vec<u8> {
+    read(&SCRIPTS.join(format!("{id}.wasm")))
+}
+
+/// The guest `register`, made to register in the way that `mode` says.
+pub(crate) fn registering(mode: &str) -> Vec<u8> {
+    const MARKER: &[u8] = b"toolhost-test-mode:one first ";
+    const PREFIX: usize = "toolhost-test-mode:".len();
+    const LENGTH: usize = 96;
+    let mut bytes = guest("register");
+    let place = bytes.windows(MARKER.len()).position(|window| window == MARKER);
+    let place = place.expect("the marker") + PREFIX;
+    let padded = format!("{mode:<width$}", width = LENGTH - PREFIX);
+    assert_eq!(padded.len(), LENGTH - PREFIX, "too long: {mode}");
+    bytes[place..place + padded.len()].copy_from_slice(padded.as_bytes());
+    bytes
+}
+
+/// A component as if it had been built for another version of the contract.
+pub(crate) fn built_for(version: &str, mut bytes: Vec<u8>) -> Vec<u8> {
+    let known = b"@0.1.0";
+    assert_eq!(version.len() + 1, known.len());
+    for interface in ["types", "log", "progress", "availability", "schema-override"] {
+        let name = format!("toolhost:plugin/{interface}");
+        let whole = [name.as_bytes(), known].concat();
+        let places: Vec<usize> = (0..bytes.len().saturating_sub(whole.len()))
+            .filter(|&start| bytes[start..].starts_with(&whole))
+            .collect();
+        for start in places {
+            let end = start + whole.len();
+            bytes[end - version.len()..end].copy_from_slice(version.as_bytes());
+        }
+    }
+    bytes
+}
+
+/// A component made of a core module in WebAssembly text, for the world `plugin`.
+pub(crate) fn from_wat(module: &str) -> Vec<u8> {
+    let mut resolve = wit_parser::Resolve::default();
+    let (package, _) = resolve.push_dir(Path::new(ROOT).join("wit")).expect("the contract");
+    let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
+    let mut module = wat::parse_str(module).expect("valid WAT");
+    let encoding = wit_component::StringEncoding::UTF8;
+    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
+        .expect("metadata");
+    wit_component::ComponentEncoder::default()
+        .module(&module)
+        .and_then(|mut encoder| encoder.encode())
+        .expect("a component")
+}
+
+/// A home and a plugins folder that go with the test.
+pub(crate) struct Lab {
+    home: TempDir,
+    config: String,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Lab {
+        let home = TempDir::new().expect("a folder");
+        fs::create_dir(home.path().join("work")).expect("a folder");
+        fs::create_dir(home.path().join("work/plugins")).expect("a folder");
+        Lab { home, config: String::new() }
+    }
+
+    /// Puts a file into the plugins folder.
+    pub(crate) fn with(self, name: &str, bytes: impl AsRef<[u8]>) -> Lab {
+        fs::write(self.plugins().join(name), bytes).expect("written");
+        self
+    }
+
+    /// Sets the operator's configuration.
+    pub(crate) fn config(mut self, config: &str) -> Lab {
+        self.config = config.to_owned();
+        fs::write(self.home.path().join("toolhost.toml"), config).expect("written");
+        self
+    }
+
+    /// The folder in which the program runs.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.home.path().join("work")
+    }
+
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.work().join("plugins")
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn settings(&self) -> HostSettings {
+        HostSettings {
+            folders: vec![Folder { path: self.plugins(), origin: Origin::Project }],
+            config: config::parse(&self.config, &Config::default()).expect("a configuration"),
+            cache: Some(cache()),
+            state: Some(self.home.path().join("state")),
+        }
+    }
+
+    /// A host on the plugins folder, with everything loaded.
+    pub(crate) async fn host(&self) -> Host {
+        let host = Host::start(self.settings()).expect("a host");
+        host.loaded().await;
+        host
+    }
+
+    /// What became of one file, in words.
+    pub(crate) async fn status(&self, file: &str) -> String {
+        let host = self.host().await;
+        let statuses = host.loaded().await;
+        let found = statuses.iter().find(|status| status.path.ends_with(file));
+        shown(found.unwrap_or_else(|| panic!("no status of {file}")), &host)
+    }
+
+    /// Runs the program and returns exit code, stdout and stderr in one block.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        self.run_with(arguments, "")
+    }
+
+    /// The same with something on stdin.
+    pub(crate) fn run_with(&self, arguments: &[&str], stdin: &str) -> String {
+        let input = self.home.path().join("stdin");
+        fs::write(&input, stdin).expect("written");
+        let output = Command::new(env!("CARGO_BIN_EXE_toolhost"))
+            .args(arguments)
+            .current_dir(self.work())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TOOLHOST_HOME", self.home.path())
+            .env("TOOLHOST_CACHE", Path::new(TMP).join("cache"))
+            .stdin(fs::File::open(&input).expect("opened"))
+            .output()
+            .expect("the program");
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+            let text = text.replace(&*self.home.path().to_string_lossy(), "HOME");
+            match text.trim_end() {
+                "" => String::new(),
+                text => format!("{text}\n"),
+            }
+        };
+        let code = output.status.code().expect("an exit code");
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+    }
+}
+
+fn shown(status: &SourceStatus, host: &Host) -> String {
+    let mut lines = Vec::new();
+    match &status.state {
+        Err(reason) => lines.push(reason.clone()),
+        Ok(_) => {
+            let catalog = host.catalog();
+            let report = status.source.as_ref().and_then(|source| catalog.report(source));
+            let report = report.expect("a report");
+            lines.push(format!("tools: {}", report.tools.join(" ")));
+            lines.extend(
+                report.rejected.iter().map(|rejection| {
+                    format!("left out `{}`: {}", rejection.tool, rejection.reason)
+                }),
+            );
+        }
+    }
+    lines.join("\n")
+}
+
+/// Compiled components, shared by all tests and kept between runs.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(TMP).join("cache/components")
+}
+
+/// Calls a tool, with arguments as a JSON value.
+pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> Outcome {
+    host.call(Call::new(tool, arguments.to_string())).await
+}
+
+/// What a model reads of a call.
+pub(crate) async fn answer(host: &Host, tool: &str, arguments: Value) -> String {
+    call(host, tool, arguments).await.to_json_text()
+}
+
+/// A host with the guest `probe`.
+pub(crate) async fn probe() -> Arc<Host> {
+    Arc::new(Lab::new().with("probe.wasm", guest("probe")).host().await)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
