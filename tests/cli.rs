@@ -1,25 +1,10 @@
 //! The program as a person uses it: exit code, stdout and stderr of each command in one block.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
-use expect_test::{Expect, expect};
-use toolhost::lock;
-use toolhost::plugin::digest;
+use expect_test::expect;
 
-use crate::support::{Lab, guest, registering};
-
-/// A folder with the bundled plugin `json` and the guest `probe`.
-fn lab() -> Lab {
-    let lab = Lab::new().with("json.wasm", guest("json")).with("probe.wasm", guest("probe"));
-    let digest = digest(&guest("json")).to_string();
-    lock::record_bundled(&lab.home().join("state"), &[("json".into(), digest)]).expect("recorded");
-    lab
-}
-
-fn check(arguments: &[&str], expected: &Expect) {
-    expected.assert_eq(&lab().run(arguments));
-}
+use crate::support::{Lab, check_program as check, guest, json_and_probe as lab, registering};
 
 #[test]
 fn list_shows_tools_and_problems() {
@@ -364,88 +349,6 @@ fn call_reads_arguments_from_files_and_stdin() {
 }
 
 #[test]
-fn exit_codes_say_whose_move_it_is() {
-    check(
-        &["call", "fail", r#"{"text": "no\u001b"}"#],
-        &expect![[r#"
-        exit 1
-        --- stdout
-        --- stderr
-        error[failed]: no\u{1b}
-    "#]],
-    );
-    check(
-        &["call", "ecco"],
-        &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error[unknown_tool]: Unknown tool: ecco; did you mean `echo`?
-    "#]],
-    );
-    check(
-        &["call", "echo", r#"{"text" "x"}"#],
-        &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error[invalid_arguments]: arguments are not JSON: expected `:` at line 1 column 9
-          {"text" "x"}
-                  ^
-    "#]],
-    );
-    check(
-        &["call", "echo", r#"{"test": "x"}"#],
-        &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error[invalid_arguments]: invalid arguments for `echo`: /: Additional properties are not allowed ('test' was unexpected); did you mean `text`?; /: "text" is a required property
-    "#]],
-    );
-    check(
-        &["call", "miss", r#"{"text": "no TOKEN"}"#],
-        &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error[unavailable]: no TOKEN
-    "#]],
-    );
-    check(
-        &["call", "crash", r#"{"text": "boo"}"#],
-        &expect![[r#"
-        exit 4
-        --- stdout
-        --- stderr
-        error[trap]: the tool crashed: it aborted (a panic, most likely)
-        hint: the tool's last words were:
-        thread '<unnamed>' (1) panicked at probe/src/lib.rs:221:5:
-        boo
-        note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    "#]],
-    );
-    check(
-        &["call", "spin", "--timeout", "100ms"],
-        &expect![[r#"
-        exit 4
-        --- stdout
-        --- stderr
-        error[deadline]: stopped: not done within the time the caller gave of 100ms
-    "#]],
-    );
-    check(
-        &["call", "flood", r#"{"n": 9000000}"#],
-        &expect![[r#"
-        exit 4
-        --- stdout
-        --- stderr
-        error[output_too_large]: stopped: output of 9000000 bytes exceeds `output_bytes_max` of 8388608; ask for less
-    "#]],
-    );
-}
-
-#[test]
 fn json_holds_the_whole_outcome() {
     let output = lab().run(&["call", "crash", r#"{"text": "boo"}"#, "--json"]);
     let json = output.lines().skip(2).take_while(|line| *line != "--- stderr");
@@ -457,107 +360,6 @@ fn json_holds_the_whole_outcome() {
     assert!(outcome["stderr"].as_str().expect("stderr").contains("boo"));
     assert!(outcome["elapsed_ms"].as_f64().expect("a number") > 0.0);
     assert!(output.ends_with("--- stderr\n"), "{output}");
-}
-
-#[test]
-fn wrong_usage_names_the_nearest() {
-    check(
-        &["lst"],
-        &expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: unrecognized subcommand 'lst'
-
-          tip: a similar subcommand exists: 'list'
-
-        Usage: toolhost [OPTIONS] <COMMAND>
-
-        For more information, try '--help'.
-    "#]],
-    );
-    check(
-        &["list", "--plugin", "x"],
-        &expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: unexpected argument '--plugin' found
-
-          tip: a similar argument exists: '--plugins'
-
-        Usage: toolhost list --plugins <DIR>
-
-        For more information, try '--help'.
-    "#]],
-    );
-    check(
-        &["list", "--plugins", "none"],
-        &expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: the folder none cannot be read: No such file or directory (os error 2)
-        hint: name a folder that exists, or leave `--plugins` out to scan ./plugins
-    "#]],
-    );
-    check(
-        &["list", "--plugins", "plugins/json.wasm"],
-        &expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: plugins/json.wasm is not a folder
-        hint: `--plugins` takes the folder the plugin lies in; `toolhost inspect` takes a file
-    "#]],
-    );
-    check(
-        &["list", "--config", "none.toml"],
-        &expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: there is no configuration none.toml
-    "#]],
-    );
-}
-
-#[test]
-fn a_wrong_configuration_is_named_with_its_line() {
-    let lab = lab().config("[limits]\nwall_time = \"1s\"\n");
-    expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: HOME/toolhost.toml: line 2: unknown key `wall_time`; did you mean `wall_time_max`?
-    "#]]
-    .assert_eq(&lab.run(&["list"]));
-    let lab = lab.config("[plugins.x\n");
-    expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: HOME/toolhost.toml: line 1: unclosed table, expected `]`
-    "#]]
-    .assert_eq(&lab.run(&["list"]));
-}
-
-#[test]
-fn a_project_can_only_narrow() {
-    let lab = lab();
-    let project = lab.work().join("toolhost.toml");
-    fs::write(&project, "[limits]\noutput_bytes_max = \"1 KiB\"\n").expect("written");
-    assert!(lab.run(&["call", "flood", r#"{"n": 2000}"#]).starts_with("exit 4\n"));
-    fs::write(&project, "[limits]\noutput_bytes_max = \"64 MiB\"\n").expect("written");
-    assert!(lab.run(&["call", "flood", r#"{"n": 9000000}"#]).starts_with("exit 4\n"));
-    fs::write(&project, "[plugins.probe]\nallow_tool_override = true\n").expect("written");
-    expect![[r#"
-        exit 0
-        --- stdout
-        a
-        --- stderr
-        warning: `plugins.probe.allow_tool_override` in the project's toolhost.toml is ignored: a project can only narrow; set it in HOME/toolhost.toml
-    "#]].assert_eq(&lab.run(&["call", "echo", "--arg", "text=a"]));
 }
 
 #[test]
@@ -597,62 +399,9 @@ fn inspect_looks_without_loading() {
 }
 
 #[test]
-fn build_says_what_is_wrong() {
-    let lab = lab();
-    expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: none: No such file or directory (os error 2)
-    "#]]
-    .assert_eq(&lab.run(&["build", "none"]));
-    expect![[r#"
-        exit 2
-        --- stdout
-        --- stderr
-        error: plugins has no Cargo.toml; name the folder of a Rust plugin, or of a workspace of them
-    "#]].assert_eq(&lab.run(&["build", "plugins"]));
-}
-
-#[test]
-fn a_toolchain_that_is_not_there_is_named() {
-    let lab = lab();
-    fs::create_dir(lab.work().join("tool")).expect("a folder");
-    fs::write(lab.work().join("tool/Cargo.toml"), "").expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_toolhost"))
-        .args(["build", "tool"])
-        .current_dir(lab.work())
-        .env_clear()
-        .env("PATH", "/nowhere")
-        .env("TOOLHOST_HOME", lab.home())
-        .output()
-        .expect("the program");
-    assert_eq!(output.status.code(), Some(2));
-    expect![[r#"
-        error: no Rust toolchain for WebAssembly was found (there is no cargo beside a rustc in PATH). Install one: `rustup target add wasm32-wasip2`, or on Debian `apt-get install rustc-web cargo-web rust-web-src wasi-libc lld`
-    "#]].assert_eq(&String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
 fn completions_know_the_commands() {
     let bash = lab().run(&["completions", "bash"]);
     assert!(bash.starts_with("exit 0\n") && bash.contains("describe"), "{bash}");
-}
-
-#[test]
-fn a_closed_pipe_is_no_error() {
-    let lab = lab();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_toolhost"))
-        .args(["call", "flood", r#"{"n": 8000000}"#])
-        .current_dir(lab.work())
-        .env("TOOLHOST_HOME", lab.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("an end");
-    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
 }
 
 #[test]

@@ -9,3 +9,4 @@ mod loading;
 mod readme;
 mod scripts;
 mod support;
+mod wrong;

@@ -7,8 +7,6 @@ use std::process::Command;
 use serde_json::json;
 use toolhost::Limits;
 use toolhost::author::{self, BuildRequest};
-use toolhost::lock;
-use toolhost::plugin::digest;
 
 use crate::support::{Lab, answer, guest};
 
@@ -25,8 +23,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn five_minutes() {
     let lab = Lab::new().with("json.wasm", guest("json"));
-    let built = digest(&guest("json")).to_string();
-    lock::record_bundled(&lab.home().join("state"), &[("json".into(), built)]).expect("recorded");
+    lab.record_bundled("json");
     let data = lab.work().join("host/data");
     fs::create_dir_all(&data).expect("a folder");
     fs::copy(Path::new(ROOT).join("host/data/toolsets.json"), data.join("toolsets.json"))

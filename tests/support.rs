@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
+use expect_test::Expect;
 use serde_json::Value;
 use tempfile::TempDir;
 use toolhost::author::{self, BuildRequest};
 use toolhost::config;
+use toolhost::lock;
+use toolhost::plugin;
 use toolhost::reload::SourceStatus;
 use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
 
@@ -135,6 +138,13 @@ impl Lab {
         self
     }
 
+    /// Remembers a guest as bundled, as `make` does.
+    pub(crate) fn record_bundled(&self, id: &str) {
+        let digest = plugin::digest(&guest(id)).to_string();
+        lock::record_bundled(&self.home.path().join("state"), &[(id.to_owned(), digest)])
+            .expect("recorded");
+    }
+
     /// The folder in which the program runs.
     pub(crate) fn work(&self) -> PathBuf {
         self.home.path().join("work")
@@ -242,6 +252,18 @@ pub(crate) async fn answer(host: &Host, tool: &str, arguments: Value) -> String 
 /// A host with the guest `probe`.
 pub(crate) async fn probe() -> Arc<Host> {
     Arc::new(Lab::new().with("probe.wasm", guest("probe")).host().await)
+}
+
+/// A folder with the bundled plugin `json` and the guest `probe`.
+pub(crate) fn json_and_probe() -> Lab {
+    let lab = Lab::new().with("json.wasm", guest("json")).with("probe.wasm", guest("probe"));
+    lab.record_bundled("json");
+    lab
+}
+
+/// Runs the program in such a folder and compares all it printed.
+pub(crate) fn check_program(arguments: &[&str], expected: &Expect) {
+    expected.assert_eq(&json_and_probe().run(arguments));
 }
 
 fn read(path: &Path) -> Vec<u8> {

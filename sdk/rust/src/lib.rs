@@ -93,7 +93,9 @@ macro_rules! plugin {
         $(,)?
     ) => {
         const _: () = {
-            const TOOLS: &[$crate::Entry] = &[$($crate::Entry::of::<$tool>()),*];
+            // Used also where nothing is exported: in the author's own unit tests.
+            #[used]
+            static TOOLS: &[$crate::Entry] = &[$($crate::Entry::of::<$tool>()),*];
 
             struct Plugin;
 
