@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolhost::tool::{Code, ProgressSink};
 use toolhost::{Call, Host};
 
-use crate::support::{Lab, answer, call, guest, registering};
+use crate::support::{Lab, answer, call, from_wat, guest, registering};
 
 async fn host(limits: &str) -> Host {
     Lab::new()
@@ -209,4 +209,84 @@ async fn tools_max_obeyed() {
     let lab =
         Lab::new().config("[limits]\ntools_max = 300").with("x.wasm", registering("many 300"));
     assert_eq!(lab.host().await.catalog().tools().len(), 300);
+}
+
+/// A guest with one tool, `grow`, that crashes unless its table can grow to so many elements.
+fn table_of(elements: usize) -> Vec<u8> {
+    // The registration as it lies in memory: a list of one tool, whose fields are all absent
+    // but for its name, its toolset and the schema of its arguments.
+    from_wat(&format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (table $table 1 funcref)
+            (data (i32.const 20) "\00\01\00\00\01\00\00\00")
+            (data (i32.const 256)
+                "\00\04\00\00\04\00\00\00\08\04\00\00\01\00\00\00\00\00\00\00\00\00\00\00\0c\04\00\00\02\00\00\00")
+            (data (i32.const 1024) "grow\00\00\00\00t\00\00\00{{}}")
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 8192)
+            (func (export "register") (result i32) i32.const 0)
+            (func (export "call") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
+                (result i32)
+                (if (i32.eq (table.grow $table (ref.null func) (i32.const {more})) (i32.const -1))
+                    (then unreachable))
+                i32.const 2048)
+        )"#,
+        more = elements - 1
+    ))
+}
+
+#[tokio::test]
+async fn table_elements_max() {
+    let limits = "[limits]\ntable_elements_max = 10000";
+    let host = Lab::new().config(limits).with("x.wasm", table_of(10_000)).host().await;
+    assert_eq!(answer(&host, "grow", json!({})).await, r#"{"content":[]}"#);
+    let host = Lab::new().config(limits).with("x.wasm", table_of(10_001)).host().await;
+    let error = call(&host, "grow", json!({})).await.result.expect_err("too many");
+    assert_eq!(error.code, Code::Memory);
+    assert_eq!(
+        error.message,
+        "stopped: a table of 10001 elements exceeds `table_elements_max` of 10000"
+    );
+}
+
+#[tokio::test]
+async fn plugin_files_max() {
+    let lab = Lab::new()
+        .config("[limits]\nplugin_files_max = 2")
+        .with("json.wasm", guest("json"))
+        .with("a.txt", "");
+    assert_eq!(lab.host().await.catalog().tools().len(), 2);
+    let lab = lab.with("b.txt", "");
+    let status = lab.status("plugins").await;
+    assert_eq!(
+        status,
+        "the folder holds more than `plugin_files_max` of 2 files; plugins need a folder of their own"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_per_core_max() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let lab = Lab::new()
+        .config("[limits]\ncalls_per_core_max = 1\npermit_wait_max = \"100ms\"")
+        .with("probe.wasm", guest("probe"))
+        .with("other.wasm", registering("one other"));
+    let host = Arc::new(lab.host().await);
+    assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
+    let spinning: Vec<_> = (0..cores)
+        .map(|_| {
+            let host = Arc::clone(&host);
+            tokio::spawn(async move { call(&host, "spin", json!({})).await })
+        })
+        .collect();
+    let busy = loop {
+        if let Err(error) = call(&host, "other", json!({})).await.result {
+            break error;
+        }
+    };
+    assert_eq!(
+        busy.message,
+        "busy: the host had no room for the call within 100ms; try again later"
+    );
+    spinning.iter().for_each(tokio::task::JoinHandle::abort);
 }

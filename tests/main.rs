@@ -7,6 +7,7 @@ mod layering;
 mod limits;
 mod loading;
 mod readme;
+mod registry;
 mod scripts;
 mod support;
 mod wrong;

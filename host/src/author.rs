@@ -207,3 +207,56 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> BuildError {
     let path = path.to_owned();
     move |error| BuildError::Io { path: path.clone(), error }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core module for the world `plugin` as `wasm32-wasip1` gives them: WASI comes from the
+    /// adapter.
+    fn core_module() -> Vec<u8> {
+        let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit");
+        let mut resolve = wit_parser::Resolve::default();
+        let (package, _) = resolve.push_dir(wit).expect("the contract");
+        let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
+        let mut module = wat::parse_str(
+            r#"(module
+                (import "wasi_snapshot_preview1" "fd_write"
+                    (func (param i32 i32 i32 i32) (result i32)))
+                (memory (export "memory") 1)
+                (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+                (func (export "register") (result i32) unreachable)
+                (func (export "call")
+                    (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
+                    (result i32) unreachable))"#,
+        )
+        .expect("valid WAT");
+        let encoding = wit_component::StringEncoding::UTF8;
+        wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
+            .expect("metadata");
+        module
+    }
+
+    #[test]
+    fn a_core_module_becomes_a_component() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("my_words.wasm");
+        fs::write(&library, core_module()).expect("written");
+        let (id, bytes) = component(&library).expect("a component");
+        assert_eq!(id.as_str(), "my-words");
+        let built = write(folder.path(), id, &bytes).expect("written");
+        assert_eq!(built.path, folder.path().join("my-words.wasm"));
+        assert_eq!(fs::read(&built.path).expect("read"), bytes);
+        // What is a component already stays as it is.
+        assert_eq!(component(&built.path).expect("a component").1, bytes);
+    }
+
+    #[test]
+    fn a_module_without_an_sdk_is_no_plugin() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("other.wasm");
+        fs::write(&library, wat::parse_str("(module)").expect("valid WAT")).expect("written");
+        let message = component(&library).expect_err("no plugin").to_string();
+        assert!(message.contains("toolhost SDK"), "{message}");
+    }
+}

@@ -182,3 +182,74 @@ fn linker(folders: &[PathBuf]) -> Option<OsString> {
         .max()
         .map(|(_, name)| name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A folder with a rustc that knows these targets, and a cargo.
+    fn toolchain(targets: &[&str]) -> TempDir {
+        let folder = TempDir::new().expect("a folder");
+        let libraries = folder.path().join("lib");
+        for target in targets {
+            let library = libraries.join(target);
+            fs::create_dir_all(&library).expect("a folder");
+            fs::write(library.join("libstd-1.rlib"), "").expect("written");
+        }
+        let rustc = format!(
+            "#!/bin/sh\ncase $2 in target-libdir) echo {}/$4 ;; *) echo /nowhere ;; esac\n",
+            libraries.display()
+        );
+        for (name, text) in [("rustc", rustc.as_str()), ("cargo", "#!/bin/sh\n")] {
+            let file = folder.path().join(name);
+            fs::write(&file, text).expect("written");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).expect("changed");
+        }
+        folder
+    }
+
+    async fn found(folders: &[&TempDir]) -> Result<Toolchain, BuildError> {
+        let path = std::env::join_paths(folders.iter().map(|folder| folder.path()));
+        let path = path.expect("a path");
+        Toolchain::find(&[("PATH".into(), path)]).await
+    }
+
+    #[tokio::test]
+    async fn the_best_target_along_the_path_is_taken() {
+        let (none, core, component) =
+            (toolchain(&[]), toolchain(&["wasm32-wasip1"]), toolchain(&["wasm32-wasip2"]));
+        let both = found(&[&none, &core, &component]).await.expect("a toolchain");
+        assert_eq!(both.kind, Kind::Wasip2);
+        assert_eq!(both.cargo(), component.path().join("cargo"));
+        let one = found(&[&none, &core]).await.expect("a toolchain");
+        assert_eq!(one.kind, Kind::Wasip1);
+        assert!(one.arguments().contains(&OsString::from("wasm32-wasip1")));
+        let message = found(&[&none]).await.expect_err("nothing").to_string();
+        assert!(message.contains("rustup target add wasm32-wasip2"), "{message}");
+    }
+
+    #[test]
+    fn building_from_sources_takes_debians_parts() {
+        let linker = OsString::from("wasm-ld-22");
+        let toolchain = Toolchain {
+            cargo: PathBuf::from("/usr/bin/cargo"),
+            kind: Kind::FromSources { linker },
+        };
+        assert!(toolchain.arguments().contains(&OsString::from("-Zbuild-std=std,panic_abort")));
+        let given = [("PATH", "/opt/bin"), ("RUSTFLAGS", "-g"), ("CARGO_TARGET_DIR", "/t")];
+        let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let environment = toolchain.environment(&given);
+        let value = |name: &str| {
+            environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        };
+        assert_eq!(value("PATH"), Some("/usr/bin:/opt/bin".into()));
+        assert_eq!(value("RUSTFLAGS"), None);
+        assert_eq!(value("CARGO_TARGET_DIR"), Some("/t/plugins".into()));
+        assert_eq!(value("CARGO_TARGET_WASM32_WASIP1_LINKER"), Some("wasm-ld-22".into()));
+    }
+}

@@ -16,6 +16,8 @@ pub type Describe = fn(available: &[String]) -> Option<String>;
 
 /// A tool as the [`tool`](crate::tool) macro implements it, on a type named like the function.
 pub trait Tool {
+    /// The tool's name.
+    const NAME: &'static str;
     /// Answers whether the tool can work at present.
     const CHECK: Option<Check>;
     /// Changes the tool's definition according to what else is visible.
@@ -34,6 +36,7 @@ pub trait Tool {
 /// A row in a plugin's table of tools.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    name: &'static str,
     definition: fn() -> types::Tool,
     call: fn(&str, &Context) -> Result<Output, Error>,
     check: Option<Check>,
@@ -43,7 +46,13 @@ pub struct Entry {
 impl Entry {
     /// The row of one tool.
     pub const fn of<T: Tool>() -> Entry {
-        Entry { definition: T::definition, call: T::call, check: T::CHECK, describe: T::DESCRIBE }
+        Entry {
+            name: T::NAME,
+            definition: T::definition,
+            call: T::call,
+            check: T::CHECK,
+            describe: T::DESCRIBE,
+        }
     }
 }
 
@@ -99,5 +108,5 @@ pub fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Error> {
 }
 
 fn find<'a>(tools: &'a [Entry], name: &str) -> Option<&'a Entry> {
-    tools.iter().find(|entry| (entry.definition)().name == name)
+    tools.iter().find(|entry| entry.name == name)
 }

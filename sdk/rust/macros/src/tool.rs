@@ -33,6 +33,11 @@ pub(crate) fn expand(attributes: TokenStream, item: TokenStream) -> Result<Token
     let mut settings = Settings::default();
     syn::meta::parser(|meta| settings.read(&meta)).parse2(attributes)?;
     let function: ItemFn = syn::parse2(item)?;
+    let tool_name = match &settings.name {
+        Some(name) => name.value(),
+        None => function.sig.ident.to_string(),
+    };
+    let tool_name = quote!(const NAME: &'static str = #tool_name;);
     let definition = definition(&settings, &function)?;
     let call = call(&function)?;
     let (name, visibility) = (&function.sig.ident, &function.vis);
@@ -46,6 +51,8 @@ pub(crate) fn expand(attributes: TokenStream, item: TokenStream) -> Result<Token
         #visibility struct #name {}
 
         impl ::toolhost_sdk::Tool for #name {
+            #tool_name
+
             const CHECK: ::core::option::Option<::toolhost_sdk::Check> = #check;
             const DESCRIBE: ::core::option::Option<::toolhost_sdk::Describe> = #describe;
 
@@ -116,10 +123,6 @@ fn definition(settings: &Settings, function: &ItemFn) -> Result<TokenStream> {
         let message = "a tool needs a doc comment: it is the description a model reads";
         return Err(syn::Error::new(ident.span(), message));
     }
-    let name = match &settings.name {
-        Some(name) => name.value(),
-        None => ident.to_string(),
-    };
     let (_, arguments) = parameters(function)?;
     let output = success_type(function)?;
     let emoji = option(settings.emoji.as_ref().map(|emoji| quote!(#emoji.to_string())));
@@ -138,7 +141,7 @@ fn definition(settings: &Settings, function: &ItemFn) -> Result<TokenStream> {
     Ok(quote! {
         fn definition() -> ::toolhost_sdk::bindings::toolhost::plugin::types::Tool {
             ::toolhost_sdk::bindings::toolhost::plugin::types::Tool {
-                name: #name.to_string(),
+                name: <Self as ::toolhost_sdk::Tool>::NAME.to_string(),
                 toolset: #toolset.to_string(),
                 description: #description.to_string(),
                 parameters: ::toolhost_sdk::private::schema_of::<#arguments>(),

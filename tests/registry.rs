@@ -1,0 +1,108 @@
+//! The shelf: what is published is seen whole, what goes makes room for what it had shadowed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolhost::Limits;
+use toolhost::registry::Registry;
+use toolhost::tool::{
+    Annotations, CallError, Content, Invocation, Origin, PluginId, Registration, SourceId, Tool,
+    ToolName, ToolOutput, ToolSpec,
+};
+
+/// A tool that answers with a word of its own.
+struct Word {
+    spec: ToolSpec,
+}
+
+impl Tool for Word {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, _: Invocation<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        let content = vec![Content::Text(self.spec.description.clone())];
+        Box::pin(async { Ok(ToolOutput { content, ..ToolOutput::default() }) })
+    }
+}
+
+fn word(name: &str, overrides: bool, parameters: serde_json::Value) -> Arc<dyn Tool> {
+    Arc::new(Word {
+        spec: ToolSpec {
+            name: ToolName::new(name).expect(name),
+            toolset: "words".to_owned(),
+            description: name.to_owned(),
+            parameters,
+            output: None,
+            emoji: None,
+            requires_env: Vec::new(),
+            max_result_size_chars: None,
+            overrides,
+            has_check: false,
+            has_dynamic_schema: false,
+            annotations: Annotations::default(),
+            examples: Vec::new(),
+            extensions: Vec::new(),
+        },
+    })
+}
+
+fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration {
+    let id = PluginId::from_stem(id).expect(id);
+    Registration {
+        source: SourceId::Plugin { id, folder: PathBuf::from("/plugins") },
+        origin: Origin::User,
+        rank: 0,
+        allow_tool_override: true,
+        tools,
+        needs: Vec::new(),
+        rejected: Vec::new(),
+    }
+}
+
+fn registry() -> Registry {
+    Registry::new(Arc::new(Limits::default()), HashMap::new())
+}
+
+#[test]
+fn what_was_shadowed_returns_when_the_other_goes() {
+    let registry = registry();
+    let first = registration("first", vec![word("x", false, json!({}))]);
+    let second = registration("second", vec![word("x", true, json!({}))]);
+    let source = second.source.clone();
+    registry.publish([first]);
+    let catalog = registry.publish([second]);
+    assert_eq!(catalog.find("x").expect("x").source, source);
+    let catalog = registry.retract(&source);
+    assert_eq!(catalog.find("x").expect("x").source.to_string(), "plugin:first");
+    assert!(catalog.report(&source).is_none());
+}
+
+#[test]
+fn every_change_is_a_generation_and_old_catalogs_stay_whole() {
+    let registry = registry();
+    let generations = registry.subscribe();
+    let old = registry.publish([registration("a", vec![word("x", false, json!({}))])]);
+    let new = registry.publish([registration("a", vec![word("y", false, json!({}))])]);
+    assert_eq!((old.generation, new.generation), (1, 2));
+    assert_eq!(*generations.borrow(), 2);
+    assert!(old.find("x").is_some() && old.find("y").is_none());
+    assert!(new.find("x").is_none() && new.find("y").is_some());
+}
+
+#[test]
+fn a_tool_with_a_hostile_schema_is_left_out_alone() {
+    let registry = registry();
+    let hostile = json!({ "allOf": [{ "$ref": "https://a.example/schema" }] });
+    let tools = vec![word("good", false, json!({})), word("bad", false, hostile)];
+    let registration = registration("a", tools);
+    let source = registration.source.clone();
+    let catalog = registry.publish([registration]);
+    let report = catalog.report(&source).expect("a report");
+    assert_eq!(report.tools, ["good"]);
+    assert_eq!(report.rejected[0].tool, "bad");
+    assert!(report.rejected[0].reason.contains("never reads files or the network"));
+}
