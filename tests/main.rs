@@ -2,6 +2,7 @@
 
 mod calls;
 mod cli;
+mod compiling;
 mod contract;
 mod layering;
 mod limits;

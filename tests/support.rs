@@ -163,6 +163,7 @@ impl Lab {
             folders: vec![Folder { path: self.plugins(), origin: Origin::Project }],
             config: config::parse(&self.config, &Config::default()).expect("a configuration"),
             cache: Some(cache()),
+            compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
             state: Some(self.home.path().join("state")),
         }
     }

@@ -17,10 +17,13 @@ use thiserror::Error;
 use wasi_preview1_component_adapter_provider as adapter;
 
 use crate::plugin::{self, ContractError};
-use crate::process::{self, Command, StartError};
+use crate::process::{self, Command, End, StartError};
 use crate::tool::{PluginId, PluginIdError};
 
 pub use toolchain::Toolchain;
+
+/// The most that is read of what cargo says it built.
+const MESSAGES_BYTES_MAX: u64 = 64 << 20;
 
 /// What to build, with what, and where to put it.
 #[derive(Clone, Debug)]
@@ -125,10 +128,12 @@ pub async fn build(request: &BuildRequest) -> Result<Vec<Built>, BuildError> {
         arguments: toolchain.arguments(),
         folder,
         environment: toolchain.environment(&request.environment),
+        stdin: Arc::default(),
+        stdout_bytes_max: MESSAGES_BYTES_MAX,
         show_stderr: request.show_messages,
     };
     let finished = process::run(&command).await?;
-    if !finished.success {
+    if finished.end != End::Success {
         let messages =
             if request.show_messages { String::new() } else { format!(":\n{}", finished.stderr) };
         return Err(BuildError::Compiler { folder: request.folder.clone(), messages });

@@ -19,6 +19,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::host::Host;
+use crate::plugin::{self, COMPILE_COMMAND};
 use failure::Failure;
 use home::Home;
 use ui::Ui;
@@ -70,11 +71,18 @@ enum Command {
     Inspect(inspect::Arguments),
     Build(build::Arguments),
     Completions(completions::Arguments),
+    /// Compiles the component on stdin. The host starts this.
+    #[command(name = COMPILE_COMMAND, hide = true)]
+    Compile,
 }
 
 /// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Compile = arguments.command {
+        // Before anything else: no thread, no runtime, no log.
+        return compile();
+    }
     log_to_stderr(arguments.global.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -99,6 +107,17 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Completions(arguments) => completions::run(&ui, &arguments),
+        Command::Compile => Ok(()),
+    }
+}
+
+fn compile() -> ExitCode {
+    match plugin::compile_here(std::io::stdin().lock(), std::io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            ui::error_line(&reason);
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -26,6 +26,10 @@ pub struct HostSettings {
     pub config: Config,
     /// Where compiled components are kept. Without it, each start compiles everything.
     pub cache: Option<PathBuf>,
+    /// The program that compiles components, in a process of its own for each; see
+    /// [`Loader::compile_with`](crate::plugin::Loader::compile_with). Without it the host
+    /// compiles, and a hostile component can exhaust it.
+    pub compiler: Option<PathBuf>,
     /// Where this user's host remembers things. Without it, no plugin counts as bundled.
     pub state: Option<PathBuf>,
 }
@@ -92,8 +96,7 @@ impl Host {
         let calls_max = limits.calls_per_core_max.0 * cores();
         // Plugins register beside the calls, as many at once as are loaded side by side.
         let instances_max = calls_max + 2 * cores();
-        let loader =
-            Arc::new(loader(Arc::clone(&limits), instances_max, settings.cache.as_deref())?);
+        let loader = Arc::new(loader(Arc::clone(&limits), instances_max, &settings)?);
         // The recorded owners of names join with the lock file.
         let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
         let dispatch = Dispatch::new(Arc::clone(&registry), limits, calls_max);
@@ -152,8 +155,7 @@ impl Host {
 /// With the reason why it is no plugin, and the repair.
 pub async fn inspect(
     path: &Path,
-    config: &Config,
-    cache: Option<&Path>,
+    settings: &HostSettings,
 ) -> Result<(Loaded, SourceReport), InspectError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let candidate = Candidate {
@@ -161,11 +163,11 @@ pub async fn inspect(
         folder: path.parent().unwrap_or(Path::new(".")).to_owned(),
         path: path.to_owned(),
     };
-    let limits = Arc::new(config.limits.clone());
-    let loader = loader(Arc::clone(&limits), 1, cache)?;
+    let limits = Arc::new(settings.config.limits.clone());
+    let loader = loader(Arc::clone(&limits), 1, settings)?;
     let mut loaded = loader.load(&candidate).await?;
-    let settings = config.plugins.get(&candidate.id).cloned().unwrap_or_default();
-    loaded.registration.allow_tool_override = settings.allow_tool_override;
+    let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
+    loaded.registration.allow_tool_override = plugin.allow_tool_override;
     let registry = Registry::new(limits, HashMap::new());
     let catalog = registry.publish([loaded.registration.clone()]);
     let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
@@ -176,10 +178,13 @@ pub async fn inspect(
 fn loader(
     limits: Arc<Limits>,
     instances_max: usize,
-    cache: Option<&Path>,
+    settings: &HostSettings,
 ) -> Result<Loader, EngineError> {
     let mut loader = Loader::new(limits, instances_max)?;
-    if let Some(folder) = cache
+    if let Some(program) = &settings.compiler {
+        loader.compile_with(program.clone());
+    }
+    if let Some(folder) = &settings.cache
         && let Err(error) = loader.open_cache(folder)
     {
         tracing::warn!("{error}; until then every start compiles every plugin");

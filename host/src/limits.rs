@@ -202,6 +202,12 @@ limits! {
     schema_pattern_bytes_max: Bytes = Bytes(4 * KIB), Bytes(16) => Bytes(4 * KIB);
     /// A component file: the largest language runtimes are 20 MiB.
     component_bytes_max: Bytes = Bytes(64 * MIB), Bytes(64 * KIB) => Bytes(GIB);
+    /// CPU time for compiling one component; the largest language runtimes take 10 s.
+    compile_cpu_time_max: Duration = seconds(60), seconds(1) => seconds(600);
+    /// Wall time for compiling one component, when others have the cores.
+    compile_time_max: Duration = seconds(300), seconds(1) => seconds(3_600);
+    /// Memory for compiling one component.
+    compile_memory_bytes_max: Bytes = Bytes(2 * GIB), Bytes(256 * MIB) => Bytes(64 * GIB);
     /// Log lines of one call; what is over is dropped and counted.
     log_lines_max: Count = Count(1_000), Count(0) => Count(100_000);
     /// Log text of one call; what is over is dropped and counted.

@@ -5,6 +5,7 @@
 //! deadlines of calls (dispatch drops the future).
 
 mod bindings;
+mod child;
 mod compile;
 mod contract;
 mod convert;
@@ -14,6 +15,7 @@ mod instance;
 mod loader;
 mod store;
 
+pub use child::{COMPILE_COMMAND, compile_here};
 pub use compile::{CacheError, digest};
 pub use contract::check as check_contract;
 pub use contract::{ContractError, KNOWN_CONTRACT};

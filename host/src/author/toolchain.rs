@@ -6,9 +6,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::BuildError;
-use crate::process::{self, Command};
+use crate::process::{self, Command, End};
 
 /// Where Debian puts its C library for WebAssembly.
 const WASI_LIBC: &str = "/usr/lib/wasm32-wasi";
@@ -153,9 +154,12 @@ async fn ask(
         arguments: arguments.iter().map(OsString::from).collect(),
         folder: PathBuf::from("/"),
         environment: environment.to_vec(),
+        stdin: Arc::default(),
+        stdout_bytes_max: 64 << 10,
         show_stderr: false,
     };
-    let finished = process::run(&command).await.ok().filter(|finished| finished.success)?;
+    let finished =
+        process::run(&command).await.ok().filter(|finished| finished.end == End::Success)?;
     let line = String::from_utf8(finished.stdout).ok()?;
     Some(PathBuf::from(line.trim()))
 }

@@ -88,6 +88,8 @@ impl Home {
             folders,
             config: self.config(global)?,
             cache: Some(self.components()),
+            // Without a path to itself, the host compiles.
+            compiler: env::current_exe().ok(),
             state: Some(self.state.clone()),
         })
     }

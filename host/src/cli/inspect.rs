@@ -25,9 +25,9 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let (config, cache) = (home.config(global)?, home.components());
+    let settings = home.settings(global)?;
     let file = arguments.file.display().to_string();
-    let inspecting = host::inspect(&arguments.file, &config, Some(&cache));
+    let inspecting = host::inspect(&arguments.file, &settings);
     let inspected = ui.while_waiting("compiling", inspecting).await;
     let (loaded, report) = inspected.map_err(|error| Failure::inspect(&file, &error))?;
     if ui.json { ui.json(&to_json(&loaded, &report)) } else { print(ui, &loaded, &report) }

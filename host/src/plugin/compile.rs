@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use wasmtime::component::Component;
 
+use super::child;
 use super::engine::Engine;
 use super::loader::LoadError;
 use crate::text;
@@ -70,21 +71,11 @@ impl Cache {
         reason = "mapping code that this user's own process compiled and put into a folder \
                   which only this user can enter; nothing else is safe to map"
     )]
-    fn load(&self, engine: &Engine, digest: &str) -> Option<Component> {
-        let path = self.path(digest);
-        if !path.is_file() {
-            return None;
-        }
+    fn load(&self, engine: &Engine, digest: &str) -> wasmtime::Result<Component> {
         // SAFETY: the file was written by `store` below, whole or not at all, into a folder
         // that `open` found to be ours alone, under a name with the digest of its source and
         // the hash of this engine.
-        match unsafe { Component::deserialize_file(&engine.wasmtime, &path) } {
-            Ok(component) => Some(component),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a cached component does not load; compiling again");
-                None
-            }
-        }
+        unsafe { Component::deserialize_file(&engine.wasmtime, self.path(digest)) }
     }
 
     fn store(&self, digest: &str, compiled: &[u8]) -> std::io::Result<()> {
@@ -95,32 +86,88 @@ impl Cache {
     }
 }
 
-/// Returns the code of a component, from the cache if it is there.
-///
-/// It takes seconds for a component of many megabytes, so it must not run on a thread that
-/// has other things to do.
-pub(super) fn component(
-    engine: &Engine,
-    cache: Option<&Cache>,
-    bytes: &[u8],
-    digest: &str,
-) -> Result<Component, LoadError> {
-    if let Some(component) = cache.and_then(|cache| cache.load(engine, digest)) {
-        return Ok(component);
+/// What compiles components, and where they are kept.
+#[derive(Debug, Default)]
+pub(super) struct Compiler {
+    /// The program that compiles in a process of its own. Without it, the host does.
+    pub(super) program: Option<PathBuf>,
+    pub(super) cache: Option<Cache>,
+}
+
+impl Compiler {
+    /// Returns the code of a component, from the cache if it is there.
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills the compiling process; what compiles within the host is
+    /// finished and lost.
+    pub(super) async fn component(
+        &self,
+        engine: &Arc<Engine>,
+        bytes: Arc<[u8]>,
+        digest: &Arc<str>,
+    ) -> Result<Component, LoadError> {
+        if let Some(component) = self.kept(engine, digest).await? {
+            return Ok(component);
+        }
+        let code = match &self.program {
+            Some(program) => child::compile(program, &bytes, &engine.limits).await?,
+            None => {
+                let engine = Arc::clone(engine);
+                let compile = move || engine.wasmtime.precompile_component(&bytes);
+                blocking(compile).await?.map_err(|error| LoadError::Compile(reason(&error)))?
+            }
+        };
+        let (engine, cache, digest) = (Arc::clone(engine), self.cache.clone(), Arc::clone(digest));
+        let load = move || {
+            if let Some(cache) = cache {
+                match cache.store(&digest, &code) {
+                    Ok(()) => return cache.load(&engine, &digest),
+                    Err(error) => {
+                        let folder = cache.folder.display();
+                        tracing::warn!(%error, %folder, "a compiled component cannot be kept");
+                    }
+                }
+            }
+            from_code(&engine, &code)
+        };
+        // A refusal of the pool comes here, not when compiling.
+        blocking(load).await?.map_err(|error| LoadError::Compile(reason(&error)))
     }
-    let refused = |error: wasmtime::Error| LoadError::Compile(reason(&error));
-    let Some(cache) = cache else {
-        return Component::new(&engine.wasmtime, bytes).map_err(refused);
-    };
-    let compiled = engine.wasmtime.precompile_component(bytes).map_err(refused)?;
-    if let Err(error) = cache.store(digest, &compiled) {
-        tracing::warn!(%error, folder = %cache.folder.display(), "a compiled component cannot be kept");
-        return Component::new(&engine.wasmtime, bytes).map_err(refused);
+
+    async fn kept(
+        &self,
+        engine: &Arc<Engine>,
+        digest: &Arc<str>,
+    ) -> Result<Option<Component>, LoadError> {
+        let Some(cache) = self.cache.clone() else { return Ok(None) };
+        let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
+        let load = move || {
+            if !cache.path(&digest).is_file() {
+                return None;
+            }
+            cache
+                .load(&engine, &digest)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, %digest, "a kept component does not load; compiling again");
+                })
+                .ok()
+        };
+        blocking(load).await
     }
-    // A refusal of the pool comes here, not when compiling.
-    cache
-        .load(engine, digest)
-        .map_or_else(|| Component::new(&engine.wasmtime, bytes).map_err(refused), Ok)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LoadError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|error| LoadError::Internal(error.to_string()))
+}
+
+#[expect(unsafe_code, reason = "loading code that our own compiler has just given")]
+fn from_code(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: the bytes come from `precompile_component`, in this process or in the one that
+    // this program started for it.
+    unsafe { Component::deserialize(&engine.wasmtime, code) }
 }
 
 /// Returns the SHA-256 digest of a component's bytes, as hexadecimal text.

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use super::bindings::PluginPre;
-use super::compile::{self, Cache, CacheError};
+use super::compile::{self, Cache, CacheError, Compiler};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
 use super::engine::{Engine, EngineError};
@@ -142,9 +142,9 @@ pub enum LoadError {
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
     engine: Arc<Engine>,
-    cache: Option<Cache>,
+    compiler: Compiler,
     /// Compiling fills a core, so there are as many permits as cores.
-    compiling: Arc<Semaphore>,
+    compiling: Semaphore,
 }
 
 impl Loader {
@@ -155,7 +155,7 @@ impl Loader {
     pub fn new(limits: Arc<Limits>, instances_max: usize) -> Result<Loader, EngineError> {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Loader { engine, cache: None, compiling: Arc::new(Semaphore::new(cores)) })
+        Ok(Loader { engine, compiler: Compiler::default(), compiling: Semaphore::new(cores) })
     }
 
     /// Keeps compiled components in this folder, which must be this user's alone.
@@ -163,8 +163,16 @@ impl Loader {
     /// # Errors
     /// If it cannot be made, or others can enter it. The loader goes on without it.
     pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
-        self.cache = Some(Cache::open(folder, &self.engine)?);
+        self.compiler.cache = Some(Cache::open(folder, &self.engine)?);
         Ok(())
+    }
+
+    /// Compiles with this program, in a process of its own for each component: it is run with
+    /// the argument [`COMPILE_COMMAND`](super::COMPILE_COMMAND) and calls
+    /// [`compile_here`](super::compile_here). Without one the host compiles, and a hostile
+    /// component can exhaust it.
+    pub fn compile_with(&mut self, program: PathBuf) {
+        self.compiler.program = Some(program);
     }
 
     /// Loads one plugin: reads, checks, compiles, links and registers it.
@@ -175,8 +183,7 @@ impl Loader {
     /// With the reason and the repair, for whoever put the file there.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the plugin's `register`; a compilation under way is finished
-    /// and kept.
+    /// Dropping the future stops the plugin's `register`, and kills a compiling process.
     pub async fn load(&self, candidate: &Candidate) -> Result<Loaded, LoadError> {
         let bytes = self.read(&candidate.path).await?;
         let size = bytes.len() as u64;
@@ -234,23 +241,18 @@ impl Loader {
         bytes: Vec<u8>,
         digest: &Arc<str>,
     ) -> Result<Prepared, LoadError> {
-        let internal = |error: &dyn std::fmt::Display| LoadError::Internal(error.to_string());
-        let permit =
-            Arc::clone(&self.compiling).acquire_owned().await.map_err(|error| internal(&error))?;
-        let (engine, cache) = (Arc::clone(&self.engine), self.cache.clone());
-        let digest = Arc::clone(digest);
+        let permit = self.compiling.acquire().await;
+        let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
         let id = candidate.id.to_string();
-        let prepare = move || {
-            let _permit = permit;
-            let component = compile::component(&engine, cache.as_ref(), &bytes, &digest)?;
-            let pre = engine
-                .linker
-                .instantiate_pre(&component)
-                .and_then(PluginPre::new)
-                .map_err(|error| LoadError::Link(compile::reason(&error)))?;
-            Ok(Prepared { engine, pre, id })
-        };
-        tokio::task::spawn_blocking(prepare).await.map_err(|error| internal(&error))?
+        let compiling = self.compiler.component(&self.engine, bytes.into(), digest);
+        let component = compiling.await?;
+        let pre = self
+            .engine
+            .linker
+            .instantiate_pre(&component)
+            .and_then(PluginPre::new)
+            .map_err(|error| LoadError::Link(compile::reason(&error)))?;
+        Ok(Prepared { engine: Arc::clone(&self.engine), pre, id })
     }
 
     async fn register(
