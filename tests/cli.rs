@@ -65,7 +65,8 @@ fn list_shows_tools_and_problems() {
               "place": "plugin:x `json_query`",
               "reason": "`json_query` is already registered by plugin:json; remove plugin:json or plugin:x, or rename the tool of one of them"
             }
-          ]
+          ],
+          "idle_grants": []
         }
         --- stderr
     "#]].assert_eq(&lab.run(&["list", "--json"]));

@@ -33,7 +33,7 @@ async fn unknown_needs_and_extensions_are_reported_and_harmless() {
     let ready = statuses[0].state.as_ref().expect("it loads");
     assert_eq!(ready.facts.extensions, [("vendor.color".to_owned(), "\"red\"".to_owned())]);
     let kinds: Vec<&str> = ready.needs.iter().map(|need| need.kind.as_str()).collect();
-    assert_eq!(kinds, ["http", "teleport"]);
+    assert_eq!(kinds, ["http", "teleport", "dirs", "dirs"]);
 }
 
 #[tokio::test]

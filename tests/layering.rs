@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: [&[&str]; 12] = [
     &["limits", "text"],
     &["tool"],
-    &["arguments", "schema", "toolset"],
+    &["arguments", "authority", "schema", "toolset"],
     &["config", "lock", "process"],
     &["plugin"],
     &["registry"],
@@ -21,10 +21,11 @@ const ROOMS: [&[&str]; 12] = [
 ];
 
 /// What only certain rooms may name, with the reason.
-const ONLY: [(&str, &[&str], &str); 9] = [
+const ONLY: [(&str, &[&str], &str); 10] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
+    ("cap_std", &["plugin"], "directories of grants are opened in one place"),
     ("wit_component", &["author"], "components are made in one place"),
     ("std::process::Command", &[], "processes are started by `process` with tokio"),
     ("tokio::process", &["process"], "processes are started in one place"),

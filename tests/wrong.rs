@@ -59,15 +59,15 @@ fn exit_codes_say_whose_move_it_is() {
     check(
         &["call", "crash", r#"{"text": "boo"}"#],
         &expect![[r#"
-        exit 4
-        --- stdout
-        --- stderr
-        error[trap]: the tool crashed: it aborted (a panic, most likely)
-        hint: the tool's last words were:
-        thread '<unnamed>' (1) panicked at probe/src/lib.rs:221:5:
-        boo
-        note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    "#]],
+            exit 4
+            --- stdout
+            --- stderr
+            error[trap]: the tool crashed: it aborted (a panic, most likely)
+            hint: the tool's last words were:
+            thread '<unnamed>' (1) panicked at probe/src/lib.rs:251:5:
+            boo
+            note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+        "#]],
     );
     check(
         &["call", "spin", "--timeout", "100ms"],
@@ -186,7 +186,7 @@ fn a_project_can_only_narrow() {
         --- stdout
         a
         --- stderr
-        warning: `plugins.probe.allow_tool_override` in the project's toolhost.toml is ignored: a project can only narrow; set it in HOME/toolhost.toml
+        warning: what `[plugins.probe]` in the project's toolhost.toml allows is ignored: a project can only narrow; set it in HOME/toolhost.toml
     "#]].assert_eq(&lab.run(&["call", "echo", "--arg", "text=a"]));
 }
 

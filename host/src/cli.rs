@@ -6,6 +6,7 @@ mod call;
 mod completions;
 mod describe;
 mod failure;
+mod grant;
 mod home;
 mod inspect;
 mod list;
@@ -69,6 +70,8 @@ enum Command {
     Describe(describe::Arguments),
     Call(call::Arguments),
     Inspect(inspect::Arguments),
+    Grant(grant::GrantArguments),
+    Revoke(grant::RevokeArguments),
     Build(build::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
@@ -105,6 +108,8 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
         Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
+        Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
+        Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Completions(arguments) => completions::run(&ui, &arguments),
         Command::Compile => Ok(()),

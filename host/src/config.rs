@@ -9,13 +9,15 @@
 //!
 //! [plugins.weather]              # by plugin id
 //! allow_tool_override = true     # may replace tools and take reserved names
+//! dirs = ["/data:ro"]            # HOST[=GUEST]:ro|rw; written by `toolhost grant`
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
-use toml_edit::{Document, Item, TableLike};
+use toml_edit::{Document, DocumentMut, Item, TableLike};
 
+use crate::authority::DirGrant;
 use crate::limits::{LimitError, Limits};
 use crate::text;
 use crate::tool::PluginId;
@@ -34,6 +36,8 @@ pub struct Config {
 pub struct PluginConfig {
     /// It may replace tools of others, and take reserved names.
     pub allow_tool_override: bool,
+    /// Directories it may use, if they were granted to its present bytes.
+    pub dirs: Vec<DirGrant>,
 }
 
 /// What is wrong with a configuration, and where.
@@ -56,10 +60,12 @@ impl Config {
         let mut refused = Vec::new();
         for (id, theirs) in &project.plugins {
             let ours = self.plugins.entry(id.clone()).or_default();
-            if theirs.allow_tool_override && !ours.allow_tool_override {
+            let more_dirs = theirs.dirs.iter().any(|dir| !ours.dirs.contains(dir));
+            if (theirs.allow_tool_override && !ours.allow_tool_override) || more_dirs {
                 refused.push(id.clone());
             }
             ours.allow_tool_override &= theirs.allow_tool_override;
+            ours.dirs.retain(|dir| theirs.dirs.contains(dir));
         }
         refused
     }
@@ -84,6 +90,53 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
         }
     }
     Ok(config)
+}
+
+/// Returns the text with these directories added to what a plugin is granted. Comments and
+/// order stay.
+///
+/// # Errors
+/// If the text is not TOML, or has something else in that place.
+pub fn with_dirs(text: &str, id: &PluginId, dirs: &[DirGrant]) -> Result<String, ConfigError> {
+    let mut document = editable(text)?;
+    let misplaced =
+        |what: &str| ConfigError { line: 1, problem: format!("`{what}` must be a table") };
+    let plugins = document.entry("plugins").or_insert(toml_edit::table());
+    let plugins = plugins.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
+    let plugin = plugins.entry(id.as_str()).or_insert(toml_edit::table());
+    let plugin = plugin.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
+    let list = plugin.entry("dirs").or_insert(toml_edit::value(toml_edit::Array::new()));
+    let list = list.as_array_mut().ok_or_else(|| misplaced("dirs"))?;
+    for dir in dirs {
+        let dir = dir.to_string();
+        if !list.iter().any(|known| known.as_str() == Some(&dir)) {
+            list.push(dir);
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Returns the text without any directory that a plugin is granted, and how many there were.
+///
+/// # Errors
+/// If the text is not TOML.
+pub fn without_dirs(text: &str, id: &PluginId) -> Result<(String, usize), ConfigError> {
+    let mut document = editable(text)?;
+    let dirs = document
+        .get_mut("plugins")
+        .and_then(Item::as_table_like_mut)
+        .and_then(|plugins| plugins.get_mut(id.as_str()))
+        .and_then(Item::as_table_like_mut)
+        .and_then(|plugin| plugin.remove("dirs"));
+    let count = dirs.as_ref().and_then(Item::as_array).map_or(0, toml_edit::Array::len);
+    Ok((document.to_string(), count))
+}
+
+fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
+    text.parse::<DocumentMut>().map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        ConfigError { line: line(text, start), problem: error.message().to_owned() }
+    })
 }
 
 struct Reader<'a> {
@@ -120,13 +173,29 @@ impl Reader<'_> {
             }
             let settings = self.table(key, item)?;
             let config = plugins.entry(id).or_default();
-            for (name, item) in self.entries(settings, &["allow_tool_override"])? {
-                config.allow_tool_override = item
-                    .as_bool()
-                    .ok_or_else(|| self.error(item, format!("`{name}` must be true or false")))?;
+            for (name, item) in self.entries(settings, &["allow_tool_override", "dirs"])? {
+                match name {
+                    "dirs" => config.dirs = self.dirs(item)?,
+                    _ => {
+                        let must = format!("`{name}` must be true or false");
+                        let value = item.as_bool().ok_or_else(|| self.error(item, must))?;
+                        config.allow_tool_override = value;
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    fn dirs(&self, item: &Item) -> Result<Vec<DirGrant>, ConfigError> {
+        let must = || self.error(item, "`dirs` must be a list of texts".to_owned());
+        let list = item.as_array().ok_or_else(must)?;
+        list.iter()
+            .map(|value| {
+                let text = value.as_str().ok_or_else(must)?;
+                DirGrant::parse(text, None).map_err(|error| self.error(item, error.to_string()))
+            })
+            .collect()
     }
 
     /// The entries of a table, all of them known.
@@ -192,6 +261,27 @@ mod tests {
         let id = PluginId::from_stem("my-tool").expect("an id");
         assert!(config.plugins[&id].allow_tool_override);
         assert_eq!(parse("", &config).expect("an empty one"), config);
+    }
+
+    #[test]
+    fn grants_are_edited_in_place() {
+        let id = PluginId::from_stem("files").expect("an id");
+        let dir = |text| DirGrant::parse(text, None).expect(text);
+        let text = "# mine\n[limits]\ntools_max = 7 # few\n";
+        let granted = with_dirs(text, &id, &[dir("/a:ro"), dir("/b=c:rw")]).expect("edited");
+        assert!(granted.starts_with(text), "{granted}");
+        let granted = with_dirs(&granted, &id, &[dir("/a:ro")]).expect("edited");
+        let config = parse(&granted, &Config::default()).expect("a configuration");
+        assert_eq!(config.plugins[&id].dirs, [dir("/a:ro"), dir("/b=c:rw")]);
+        let (revoked, count) = without_dirs(&granted, &id).expect("edited");
+        assert_eq!(count, 2);
+        let config = parse(&revoked, &Config::default()).expect("a configuration");
+        assert!(config.plugins[&id].dirs.is_empty());
+        assert!(revoked.starts_with(text), "{revoked}");
+        refused(
+            "[plugins.a]\ndirs = [\"data:ro\"]",
+            "line 2: `data:ro` is no directory grant: the path is relative; write HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw",
+        );
     }
 
     #[test]

@@ -83,6 +83,7 @@ impl Dispatch {
             deadline,
             meter: Arc::clone(meter),
             progress: call.progress.clone(),
+            dirs: &call.dirs,
         };
         let output = tokio::time::timeout_at(deadline.into(), entry.tool.call(invocation))
             .await

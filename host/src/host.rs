@@ -1,6 +1,6 @@
 //! The library's face: wires the rooms together, and nothing else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::config::Config;
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::lock::{self, LockError};
-use crate::plugin::{Candidate, EngineError, LoadError, Loaded, Loader};
+use crate::plugin::{Candidate, DirectoryRules, EngineError, LoadError, Loaded, Loader};
 use crate::registry::{Catalog, Registry, SourceReport};
-use crate::reload::{self, Folder, SourceStatus};
+use crate::reload::{self, Folder, Remembered, SourceStatus};
 use crate::tool::{Call, Outcome, PluginId, PluginIdError};
 
 /// What a host is started with. It reads no environment and no home of its own.
@@ -30,6 +30,8 @@ pub struct HostSettings {
     /// [`Loader::compile_with`](crate::plugin::Loader::compile_with). Without it the host
     /// compiles, and a hostile component can exhaust it.
     pub compiler: Option<PathBuf>,
+    /// What bounds the directories that can be granted: the host's own folders above all.
+    pub directories: DirectoryRules,
     /// Where this user's host remembers things. Without it, no plugin counts as bundled.
     pub state: Option<PathBuf>,
 }
@@ -88,9 +90,11 @@ impl Host {
     /// # Errors
     /// If the engine refuses this machine, or what the host remembers is damaged.
     pub fn start(settings: HostSettings) -> Result<Host, StartError> {
-        let bundled = match &settings.state {
-            Some(state) => lock::bundled_digests(state)?,
-            None => BTreeMap::new(),
+        let remembered = match &settings.state {
+            Some(state) => {
+                Remembered { bundled: lock::bundled_digests(state)?, pins: lock::pins(state)? }
+            }
+            None => Remembered::default(),
         };
         let limits = Arc::new(settings.config.limits.clone());
         let calls_max = limits.calls_per_core_max.0 * cores();
@@ -104,7 +108,7 @@ impl Host {
         let shelf = Arc::clone(&registry);
         let loading = tokio::spawn(async move {
             let HostSettings { folders, config, .. } = settings;
-            let statuses = reload::load_all(&folders, &loader, &shelf, &config, &bundled).await;
+            let statuses = reload::load_all(&folders, &loader, &shelf, &config, &remembered).await;
             loaded.send_replace(Some(Arc::new(statuses)));
         });
         Ok(Host { registry, dispatch, sources, loading })
@@ -184,6 +188,7 @@ fn loader(
     if let Some(program) = &settings.compiler {
         loader.compile_with(program.clone());
     }
+    loader.bound_directories(settings.directories.clone());
     if let Some(folder) = &settings.cache
         && let Err(error) = loader.open_cache(folder)
     {

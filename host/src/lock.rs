@@ -1,7 +1,8 @@
 //! What this user's host remembers about plugins, in the home and never in a project.
 //!
-//! Today that is `bundled.json`: the digests of the plugins that `make` built. Only bytes with
-//! one of these digests count as bundled, wherever they lie; so a copied name gains nothing.
+//! `bundled.json` has the digests of the plugins that `make` built. Only bytes with one of these
+//! digests count as bundled, wherever they lie; so a copied name gains nothing. `toolhost.lock`
+//! has the digests that grants were given to: other bytes in the same place get nothing.
 //! Any number of processes share the file: a file lock is held around each change, and readers
 //! see either the old or the new text.
 
@@ -11,12 +12,14 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
 const DIGESTS_MAX: usize = 16;
-const FILE_NAME: &str = "bundled.json";
+const BUNDLED: &str = "bundled.json";
+const LOCK: &str = "toolhost.lock";
 
 /// Why the file cannot be used.
 #[derive(Debug, Error)]
@@ -30,7 +33,7 @@ pub enum LockError {
         error: std::io::Error,
     },
     /// It is not what this host writes.
-    #[error("{path} is damaged ({problem}); remove it and run `make` again", path = path.display())]
+    #[error("{path} is damaged ({problem}); remove it, then run `make` or grant again", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -47,13 +50,32 @@ struct Bundled {
     plugins: BTreeMap<String, Vec<String>>,
 }
 
+/// `toolhost.lock` as it is written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lock {
+    plugins: Vec<Pin>,
+}
+
+/// The bytes that the grants of a plugin were given to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// The folder of the plugin, without links.
+    pub folder: PathBuf,
+    /// Its id.
+    pub id: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub digest: String,
+}
+
 /// Returns the digests of all bundled plugins, each with its age: how many builds of the same
 /// plugin are newer. Without the file there are none.
 ///
 /// # Errors
 /// If the file exists and cannot be read, or is damaged.
 pub fn bundled_digests(state: &Path) -> Result<BTreeMap<String, usize>, LockError> {
-    let bundled = read(&state.join(FILE_NAME))?;
+    let bundled: Bundled = read(&state.join(BUNDLED))?;
     let aged = |digests: Vec<String>| {
         digests.into_iter().rev().enumerate().map(|(age, digest)| (digest, age))
     };
@@ -65,30 +87,68 @@ pub fn bundled_digests(state: &Path) -> Result<BTreeMap<String, usize>, LockErro
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
 pub fn record_bundled(state: &Path, built: &[(String, String)]) -> Result<(), LockError> {
-    let path = state.join(FILE_NAME);
+    change(state, BUNDLED, |bundled: &mut Bundled| {
+        for (id, digest) in built {
+            let digests = bundled.plugins.entry(id.clone()).or_default();
+            digests.retain(|known| known != digest);
+            digests.push(digest.clone());
+            let over = digests.len().saturating_sub(DIGESTS_MAX);
+            digests.drain(..over);
+        }
+    })
+}
+
+/// Returns the pins of all plugins. Without the file there are none.
+///
+/// # Errors
+/// If the file exists and cannot be read, or is damaged.
+pub fn pins(state: &Path) -> Result<Vec<Pin>, LockError> {
+    read(&state.join(LOCK)).map(|lock: Lock| lock.plugins)
+}
+
+/// Pins a plugin, in place of what was pinned for it before.
+///
+/// # Errors
+/// If the file cannot be read or written, or is damaged.
+pub fn pin(state: &Path, pin: &Pin) -> Result<(), LockError> {
+    change(state, LOCK, |lock: &mut Lock| {
+        lock.plugins.retain(|known| (&known.folder, &known.id) != (&pin.folder, &pin.id));
+        lock.plugins.push(pin.clone());
+    })
+}
+
+/// Forgets what is pinned for an id, in every folder.
+///
+/// # Errors
+/// If the file cannot be read or written, or is damaged.
+pub fn unpin(state: &Path, id: &str) -> Result<(), LockError> {
+    change(state, LOCK, |lock: &mut Lock| lock.plugins.retain(|known| known.id != id))
+}
+
+/// Reads, changes and writes a file, while no other process does.
+fn change<T: Default + Serialize + DeserializeOwned>(
+    state: &Path,
+    name: &str,
+    change: impl FnOnce(&mut T),
+) -> Result<(), LockError> {
+    let path = state.join(name);
     let failed = |error| LockError::Io { path: path.clone(), error };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-    let guard = File::create(state.join("bundled.lock")).map_err(failed)?;
+    let guard = File::create(state.join("lock")).map_err(failed)?;
     guard.lock().map_err(failed)?;
-    let mut bundled = read(&path)?;
-    for (id, digest) in built {
-        let digests = bundled.plugins.entry(id.clone()).or_default();
-        digests.retain(|known| known != digest);
-        digests.push(digest.clone());
-        let over = digests.len().saturating_sub(DIGESTS_MAX);
-        digests.drain(..over);
-    }
-    let text = serde_json::to_string_pretty(&bundled).map_err(|error| failed(error.into()))?;
+    let mut value = read(&path)?;
+    change(&mut value);
+    let text = serde_json::to_string_pretty(&value).map_err(|error| failed(error.into()))?;
     let mut file = tempfile::NamedTempFile::new_in(state).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.persist(&path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Bundled, LockError> {
+fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, LockError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Bundled::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(T::default()),
         Err(error) => return Err(LockError::Io { path: path.to_owned(), error }),
     };
     serde_json::from_str(&text)
@@ -122,18 +182,35 @@ mod tests {
             for writer in 0..8 {
                 let state = home.path();
                 scope.spawn(move || {
-                    record_bundled(state, &[(format!("p{writer}"), "d".into())]).expect("recorded");
+                    record_bundled(state, &[(format!("p{writer}"), format!("d{writer}"))])
+                        .expect("recorded");
                 });
             }
         });
-        assert_eq!(read(&home.path().join(FILE_NAME)).expect("a file").plugins.len(), 8);
+        assert_eq!(bundled_digests(home.path()).expect("a file").len(), 8);
+    }
+
+    #[test]
+    fn a_pin_replaces_the_one_before() {
+        let home = tempfile::tempdir().expect("a folder");
+        let made = |folder: &str, digest: &str| Pin {
+            folder: folder.into(),
+            id: "files".to_owned(),
+            digest: digest.to_owned(),
+        };
+        for entry in [made("/a", "1"), made("/b", "1"), made("/a", "2")] {
+            pin(home.path(), &entry).expect("pinned");
+        }
+        assert_eq!(pins(home.path()).expect("pins"), [made("/b", "1"), made("/a", "2")]);
+        unpin(home.path(), "files").expect("unpinned");
+        assert!(pins(home.path()).expect("pins").is_empty());
     }
 
     #[test]
     fn a_damaged_file_is_an_error() {
         let home = tempfile::tempdir().expect("a folder");
-        fs::write(home.path().join(FILE_NAME), "{").expect("written");
+        fs::write(home.path().join(BUNDLED), "{").expect("written");
         let message = bundled_digests(home.path()).expect_err("damaged").to_string();
-        assert!(message.contains("run `make` again"), "{message}");
+        assert!(message.contains("run `make` or grant again"), "{message}");
     }
 }

@@ -9,6 +9,7 @@ mod child;
 mod compile;
 mod contract;
 mod convert;
+mod directories;
 mod engine;
 mod imports;
 mod instance;
@@ -19,8 +20,9 @@ pub use child::{COMPILE_COMMAND, compile_here};
 pub use compile::{CacheError, digest};
 pub use contract::check as check_contract;
 pub use contract::{ContractError, KNOWN_CONTRACT};
+pub use directories::{DirectoryRules, check as check_grant};
 pub use engine::EngineError;
-pub use loader::{Candidate, Facts, LoadError, Loaded, Loader};
+pub use loader::{Candidate, Facts, LoadError, Loaded, Loader, read_component};
 
 /// For benchmarks: what a call costs without the house around it.
 #[doc(hidden)]

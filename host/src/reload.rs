@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 
+use crate::authority::DirGrant;
 use crate::config::Config;
 use crate::limits::Limits;
+use crate::lock::Pin;
 use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
 use crate::registry::Registry;
 use crate::tool::{Need, Origin, PluginId, Registration, SourceId};
@@ -47,6 +49,17 @@ pub struct Ready {
     /// It is not counted: this other file has the same bytes, or is a newer build of the same
     /// bundled plugin.
     pub same_as: Option<PathBuf>,
+    /// Grants that give nothing, each with the reason and what to do.
+    pub grants: Vec<String>,
+}
+
+/// What this user's host remembers about plugins.
+#[derive(Clone, Debug, Default)]
+pub struct Remembered {
+    /// Digests of bundled plugins, with their ages.
+    pub bundled: BTreeMap<String, usize>,
+    /// The bytes that grants were given to.
+    pub pins: Vec<Pin>,
 }
 
 /// Loads everything in `folders`, side by side, and publishes it at once.
@@ -60,15 +73,26 @@ pub async fn load_all(
     loader: &Arc<Loader>,
     registry: &Registry,
     config: &Config,
-    bundled: &BTreeMap<String, usize>,
+    remembered: &Remembered,
 ) -> Vec<SourceStatus> {
     let (found, mut statuses) = scan_all(folders, &config.limits);
+    let (loaded, failed) = load_side_by_side(found, loader).await;
+    statuses.extend(failed);
+    statuses.extend(publish(loaded, registry, config, remembered));
+    statuses.sort_by(|left, right| left.path.cmp(&right.path));
+    statuses
+}
+
+async fn load_side_by_side(
+    found: Vec<Found>,
+    loader: &Arc<Loader>,
+) -> (Vec<(Found, Loaded)>, Vec<SourceStatus>) {
     let mut loads = JoinSet::new();
     // Reading and hashing keep a core busy; what compiles waits at the loader's own permits.
     let width = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let mut waiting = found.into_iter();
     let mut running: HashMap<Id, Found> = HashMap::new();
-    let mut loaded = Vec::new();
+    let (mut loaded, mut failed) = (Vec::new(), Vec::new());
     loop {
         for found in waiting.by_ref().take(width - running.len()) {
             let (loader, candidate) = (Arc::clone(loader), found.candidate.clone());
@@ -83,15 +107,25 @@ pub async fn load_all(
         let Some(found) = running.remove(&id) else { continue };
         match result {
             Ok(plugin) => loaded.push((found, plugin)),
-            Err(error) => statuses.push(status(&found, Err(error.to_string()))),
+            Err(error) => failed.push(status(&found, Err(error.to_string()))),
         }
     }
+    (loaded, failed)
+}
+
+/// Gives each plugin its authority, and publishes all of them at once.
+fn publish(
+    mut loaded: Vec<(Found, Loaded)>,
+    registry: &Registry,
+    config: &Config,
+    remembered: &Remembered,
+) -> Vec<SourceStatus> {
     // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
-    let age = |plugin: &Loaded| bundled.get(&*plugin.facts.digest).copied();
+    let age = |plugin: &Loaded| remembered.bundled.get(&*plugin.facts.digest).copied();
     loaded.sort_by_cached_key(|(found, plugin)| {
         (age(plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
     });
-    let (mut registrations, mut counted) = (Vec::new(), Vec::new());
+    let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
     for (found, plugin) in loaded {
         let is_bundled = age(&plugin).is_some();
         let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
@@ -102,14 +136,17 @@ pub async fn load_all(
         let mut ready = Ready {
             origin: if is_bundled { Origin::Bundled } else { found.origin },
             needs: plugin.registration.needs.clone(),
-            facts: plugin.facts,
+            facts: plugin.facts.clone(),
             same_as: None,
+            grants: Vec::new(),
         };
         if let Some((_, _, _, path)) = twin {
             ready.same_as = Some(PathBuf::clone(path));
         } else {
             counted.push((id.clone(), digest, is_bundled, found.candidate.path.clone()));
             let settings = config.plugins.get(&id).cloned().unwrap_or_default();
+            ready.grants =
+                authorise(&found.candidate, &plugin, &settings.dirs, is_bundled, remembered);
             registrations.push(Registration {
                 origin: ready.origin,
                 rank: found.rank,
@@ -120,8 +157,35 @@ pub async fn load_all(
         statuses.push(status(&found, Ok(ready)));
     }
     registry.publish(registrations);
-    statuses.sort_by(|left, right| left.path.cmp(&right.path));
     statuses
+}
+
+/// Gives a plugin what it was granted, if it is made of the bytes that the grants were given to.
+/// Returns why a grant gives nothing.
+fn authorise(
+    candidate: &Candidate,
+    plugin: &Loaded,
+    dirs: &[DirGrant],
+    is_bundled: bool,
+    remembered: &Remembered,
+) -> Vec<String> {
+    let pinned = remembered
+        .pins
+        .iter()
+        .find(|pin| pin.folder == candidate.folder && pin.id == candidate.id.as_str());
+    let trusted = is_bundled || pinned.is_some_and(|pin| pin.digest == *plugin.facts.digest);
+    if trusted || dirs.is_empty() {
+        return plugin.grant(dirs);
+    }
+    plugin.grant(&[]);
+    let id = &candidate.id;
+    let why = match pinned {
+        Some(_) => "its bytes have changed since it was granted",
+        None => "nobody has granted it to these bytes",
+    };
+    dirs.iter()
+        .map(|dir| format!("{dir} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} --dir {dir}`", candidate.path.display()))
+        .collect()
 }
 
 fn status(found: &Found, state: Result<Ready, String>) -> SourceStatus {
@@ -134,6 +198,15 @@ struct Found {
     candidate: Candidate,
     origin: Origin,
     rank: usize,
+}
+
+/// Returns the files with this id in `folders`, the highest rank first.
+pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate> {
+    let (found, _) = scan_all(folders, limits);
+    let mut found: Vec<Found> =
+        found.into_iter().filter(|found| found.candidate.id == *id).collect();
+    found.sort_by_key(|found| found.rank);
+    found.into_iter().map(|found| found.candidate).collect()
 }
 
 fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<SourceStatus>) {

@@ -53,6 +53,8 @@ pub struct Invocation<'a> {
     pub meter: Arc<Meter>,
     /// Who hears of progress, if anyone.
     pub progress: Option<ProgressSink>,
+    /// Directories granted for this call alone, as texts that `authority` reads.
+    pub dirs: &'a [String],
 }
 
 /// Hears of a call's progress. It is called from within the call, so it must not block.
@@ -110,6 +112,9 @@ pub struct Call {
     pub time_max: Option<Duration>,
     /// Who hears of progress, if anyone.
     pub progress: Option<ProgressSink>,
+    /// Directories granted for this call alone, written `HOST[=GUEST]:ro|rw` with absolute host
+    /// paths. Only a door may fill this, from what its operator said; never from a model.
+    pub dirs: Vec<String>,
 }
 
 impl Call {

@@ -32,6 +32,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     arg: Vec<String>,
 
+    /// Let the tool use a directory for this one call; may be repeated. HOST may be relative;
+    /// GUEST is where the tool sees it, by default at the same path, and the current directory
+    /// also as `.`.
+    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
+    dir: Vec<String>,
+
     /// Stop the call after this time, such as `10s`; the operator's limit holds as well.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
@@ -40,6 +46,8 @@ pub(super) struct Arguments {
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
     let text = given.arguments.as_deref().map(read_text).transpose()?;
+    let dirs =
+        given.dir.iter().map(|dir| super::grant::read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
     let host = loaded_host(ui, global).await?;
     let arguments = match text {
         Some(text) => text,
@@ -47,6 +55,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     };
     let call = Call {
         time_max: given.timeout,
+        dirs: dirs.iter().map(ToString::to_string).collect(),
         progress: Some(ProgressSink::new(|progress| ui::error_line(&progress_line(&progress)))),
         ..Call::new(given.tool.as_str(), arguments)
     };

@@ -11,8 +11,10 @@ use etcetera::base_strategy::Xdg;
 use super::Global;
 use super::failure::Failure;
 use super::ui;
+use crate::authority::OwnFolder;
 use crate::config::{self, Config};
 use crate::host::HostSettings;
+use crate::plugin::DirectoryRules;
 use crate::reload::Folder;
 use crate::tool::Origin;
 
@@ -85,6 +87,7 @@ impl Home {
         };
         folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
         Ok(HostSettings {
+            directories: self.directory_rules(&folders),
             folders,
             config: self.config(global)?,
             cache: Some(self.components()),
@@ -92,6 +95,33 @@ impl Home {
             compiler: env::current_exe().ok(),
             state: Some(self.state.clone()),
         })
+    }
+
+    /// The host's own folders, which no grant may touch; and where `.` is.
+    fn directory_rules(&self, folders: &[Folder]) -> DirectoryRules {
+        let own = |path: &Path, what, readable| {
+            // As far as it exists, without links.
+            let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
+            let real = fs::canonicalize(existing).unwrap_or_else(|_| existing.to_owned());
+            let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
+            OwnFolder { path: real.join(rest), what, readable }
+        };
+        let mut rules = vec![
+            own(&self.config_file, "toolhost's configuration", false),
+            own(&self.state, "toolhost's state", false),
+            own(&self.cache, "toolhost's cache", false),
+        ];
+        rules.extend(folders.iter().filter_map(|folder| {
+            let path = std::path::absolute(&folder.path).ok()?;
+            Some(own(&path, "plugins", true))
+        }));
+        let working = env::current_dir().and_then(fs::canonicalize).ok();
+        DirectoryRules { own: rules, working }
+    }
+
+    /// The file that an operator writes: the one named on the command line, or the user's.
+    pub(super) fn operators_file(&self, global: &Global) -> PathBuf {
+        global.config.clone().unwrap_or_else(|| self.config_file.clone())
     }
 
     /// The operator's configuration, narrowed by the project's if there is one.
@@ -106,7 +136,7 @@ impl Home {
         if let Some(project) = read_config(Path::new(CONFIG_FILE), &config)? {
             for id in config.narrow(&project) {
                 ui::error_line(&format!(
-                    "warning: `plugins.{id}.allow_tool_override` in the project's {CONFIG_FILE} is ignored: \
+                    "warning: what `[plugins.{id}]` in the project's {CONFIG_FILE} allows is ignored: \
                      a project can only narrow; set it in {}",
                     self.config_file.display()
                 ));

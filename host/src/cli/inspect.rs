@@ -115,7 +115,7 @@ fn listed(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { text::one_line(&names.join(", ")) }
 }
 
-/// Kinds of needs that this version of the host knows by name. None of them can be granted yet.
+/// Kinds of needs that this version of the host knows by name. Only `dirs` can be granted yet.
 const KNOWN_KINDS: [&str; 7] = ["dirs", "http", "env", "secrets", "kv", "process", "hooks"];
 
 /// A need in one line, for people.

@@ -59,7 +59,8 @@ impl Listing<'_> {
             ui.table(&["TOOL", "TOOLSET", "SOURCE", "STATE", "TOKENS"], &rows)?;
         }
         self.print_problems(ui, "Not loaded:", &self.not_loaded())?;
-        self.print_problems(ui, "Left out:", &self.left_out())
+        self.print_problems(ui, "Left out:", &self.left_out())?;
+        self.print_problems(ui, "Grants that give nothing:", &self.idle_grants())
     }
 
     fn print_problems(&self, ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), Failure> {
@@ -91,6 +92,7 @@ impl Listing<'_> {
             "tools": self.catalog.tools().iter().map(tool).collect::<Vec<_>>(),
             "not_loaded": self.not_loaded().iter().map(problem).collect::<Vec<_>>(),
             "left_out": self.left_out().iter().map(problem).collect::<Vec<_>>(),
+            "idle_grants": self.idle_grants().iter().map(problem).collect::<Vec<_>>(),
         })
     }
 
@@ -114,6 +116,18 @@ impl Listing<'_> {
             Some(Problem { place: shown(&status.path), reason })
         };
         self.sources.iter().filter_map(problem).collect()
+    }
+
+    fn idle_grants(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for status in self.sources {
+            if let (Some(source), Ok(ready)) = (&status.source, &status.state) {
+                let problem =
+                    |reason: &String| Problem { place: source.to_string(), reason: reason.clone() };
+                problems.extend(ready.grants.iter().map(problem));
+            }
+        }
+        problems
     }
 
     fn left_out(&self) -> Vec<Problem> {

@@ -1,6 +1,6 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -8,11 +8,13 @@ use wasmtime::{Store, Trap};
 
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
+use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::store::{self, Denied, Guest, HostCallsExceeded};
+use crate::authority::{self, Access, DirGrant};
 use crate::limits::Limits;
 use crate::text;
-use crate::tool::{CallError, Code, Invocation, Meter, Tool, ToolOutput, ToolSpec};
+use crate::tool::{CallError, Code, Invocation, Meter, Need, Tool, ToolOutput, ToolSpec};
 
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
@@ -20,6 +22,16 @@ pub(super) struct Prepared {
     pub(super) pre: PluginPre<Guest>,
     /// For logs.
     pub(super) id: String,
+    pub(super) rules: Arc<DirectoryRules>,
+    /// Set once the plugin's bytes are known to be the ones that the grants were given to.
+    pub(super) authority: OnceLock<Authority>,
+}
+
+/// What a plugin asked for, and the directories it was granted.
+#[derive(Debug, Default)]
+pub(super) struct Authority {
+    pub(super) needs: Vec<Need>,
+    pub(super) directories: Vec<Directory>,
 }
 
 /// One tool of a component.
@@ -47,8 +59,19 @@ impl PluginTool {
         let limits = &engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
         let meter = Arc::clone(&invocation.meter);
-        let mut store =
-            store::new(engine, &self.plugin.id, meter, invocation.progress, transfer_bytes_max);
+        let for_this_call = self.for_this_call(invocation.dirs)?;
+        let mut store = store::new(
+            engine,
+            &self.plugin.id,
+            meter,
+            invocation.progress,
+            transfer_bytes_max,
+            &self.directories(&for_this_call),
+        )
+        .map_err(|error| {
+            CallError::new(Code::Internal, "a granted directory is gone")
+                .with_log(error.to_string())
+        })?;
         let context = types::CallContext {
             session_id: invocation.caller.session.clone(),
             task_id: invocation.caller.task.clone(),
@@ -77,6 +100,38 @@ impl PluginTool {
     }
 }
 
+impl PluginTool {
+    /// The directories of which this tool may use something.
+    fn directories<'a>(&'a self, more: &'a [Directory]) -> Vec<(&'a Directory, Access)> {
+        let Some(authority) = self.plugin.authority.get() else { return Vec::new() };
+        let tool = self.spec.name.as_str();
+        let granted = authority.directories.iter().chain(more);
+        granted
+            .filter_map(|directory| {
+                Some((directory, authority::access(&authority.needs, tool, &directory.grant)?))
+            })
+            .collect()
+    }
+
+    /// Opens the directories that were granted for one call alone.
+    fn for_this_call(&self, dirs: &[String]) -> Result<Vec<Directory>, CallError> {
+        let denied = |message: String| CallError::new(Code::Denied, message);
+        let open = |text: &String| {
+            let grant = DirGrant::parse(text, None).map_err(|error| denied(error.to_string()))?;
+            let needs = self.plugin.authority.get().map(|authority| &authority.needs);
+            let tool = self.spec.name.as_str();
+            if needs.and_then(|needs| authority::access(needs, tool, &grant)).is_none() {
+                return Err(denied(format!(
+                    "`{tool}` of plugin:{} does not ask for the directory {}, so it is not granted",
+                    self.plugin.id, grant.guest
+                )));
+            }
+            Directory::open(&grant, &self.plugin.rules).map_err(denied)
+        };
+        dirs.iter().map(open).collect()
+    }
+}
+
 impl Prepared {
     /// Runs `register` in a store without any authority.
     ///
@@ -86,7 +141,8 @@ impl Prepared {
         let limits = &self.engine.limits;
         let allowed = limits.registration_bytes_max.0;
         let meter = Arc::new(Meter::default());
-        let mut store = store::new(&self.engine, &self.id, meter, None, allowed);
+        let mut store = store::new(&self.engine, &self.id, meter, None, allowed, &[])
+            .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
         let answer = match self.instantiate(&mut store).await {
             Ok(instance) => instance.call_register(&mut store).await,
             Err(error) => Err(error),

@@ -5,7 +5,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use semver::Version;
@@ -16,8 +16,10 @@ use super::bindings::PluginPre;
 use super::compile::{self, Cache, CacheError, Compiler};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
+use super::directories::{Directory, DirectoryRules};
 use super::engine::{Engine, EngineError};
-use super::instance::{PluginTool, Prepared};
+use super::instance::{Authority, PluginTool, Prepared};
+use crate::authority::{self, DirGrant};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Code, Origin, PluginId, Registration, SourceId, Tool};
@@ -39,13 +41,46 @@ pub struct Candidate {
 }
 
 /// A plugin that loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Loaded {
     /// What it publishes. Origin and rank are the loader's guess at least trust; whoever knows
     /// the folder sets them.
     pub registration: Registration,
     /// What else there is to know.
     pub facts: Facts,
+    prepared: Arc<Prepared>,
+}
+
+impl Loaded {
+    /// Gives the plugin its authority, once: what it asks for of these grants. Whoever calls
+    /// this has made sure that the grants were given to these bytes.
+    ///
+    /// Returns for each grant that gives nothing why it does not.
+    pub fn grant(&self, grants: &[DirGrant]) -> Vec<String> {
+        let (mut directories, mut problems) = (Vec::new(), Vec::new());
+        for grant in grants {
+            match Directory::open(grant, &self.prepared.rules) {
+                Ok(directory) => directories.push(directory),
+                Err(reason) => problems.push(reason),
+            }
+        }
+        let needs = self.registration.needs.clone();
+        if !directories.is_empty() && !authority::asks_for_directories(&needs) {
+            problems.push("it asks for no directory, so the grant gives nothing".to_owned());
+        }
+        let _ = self.prepared.authority.set(Authority { needs, directories });
+        problems
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Loaded")
+            .field("registration", &self.registration)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is known of a plugin besides its tools.
@@ -143,6 +178,7 @@ pub enum LoadError {
 pub struct Loader {
     engine: Arc<Engine>,
     compiler: Compiler,
+    rules: Arc<DirectoryRules>,
     /// Compiling fills a core, so there are as many permits as cores.
     compiling: Semaphore,
 }
@@ -155,7 +191,12 @@ impl Loader {
     pub fn new(limits: Arc<Limits>, instances_max: usize) -> Result<Loader, EngineError> {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Loader { engine, compiler: Compiler::default(), compiling: Semaphore::new(cores) })
+        Ok(Loader {
+            engine,
+            compiler: Compiler::default(),
+            rules: Arc::default(),
+            compiling: Semaphore::new(cores),
+        })
     }
 
     /// Keeps compiled components in this folder, which must be this user's alone.
@@ -165,6 +206,11 @@ impl Loader {
     pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
         self.compiler.cache = Some(Cache::open(folder, &self.engine)?);
         Ok(())
+    }
+
+    /// Bounds the directories that can be granted.
+    pub fn bound_directories(&mut self, rules: DirectoryRules) {
+        self.rules = Arc::new(rules);
     }
 
     /// Compiles with this program, in a process of its own for each component: it is run with
@@ -218,6 +264,7 @@ impl Loader {
                 exports: surface.exports,
                 extensions: registered.extensions,
             },
+            prepared,
         })
     }
 
@@ -252,7 +299,13 @@ impl Loader {
             .instantiate_pre(&component)
             .and_then(PluginPre::new)
             .map_err(|error| LoadError::Link(compile::reason(&error)))?;
-        Ok(Prepared { engine: Arc::clone(&self.engine), pre, id })
+        Ok(Prepared {
+            engine: Arc::clone(&self.engine),
+            pre,
+            id,
+            rules: Arc::clone(&self.rules),
+            authority: OnceLock::new(),
+        })
     }
 
     async fn register(
@@ -278,6 +331,14 @@ impl Loader {
         })?;
         convert::registration(registration, exported, limits)
     }
+}
+
+/// Reads the bytes of a component, once.
+///
+/// # Errors
+/// If it cannot be read, is no regular file or too large, or changes meanwhile.
+pub fn read_component(path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
+    read_settled(path, limits.component_bytes_max.0)?.ok_or(LoadError::Changing)
 }
 
 /// Reads a file if it is a regular one and stays the same meanwhile.

@@ -8,10 +8,12 @@ use wasmtime::{ResourceLimiter, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+use super::directories::Directory;
 use super::engine::{Engine, MemoryBudget, Running};
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
-use super::imports::wasi::{NoHttp, StderrTail, no_authority};
+use super::imports::wasi::{NoHttp, StderrTail, context};
+use crate::authority::Access;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table.
@@ -35,7 +37,7 @@ pub(super) struct Guest {
     _clock: Running,
 }
 
-/// Makes a store for one guest, without any authority.
+/// Makes a store for one guest, with these directories and no other authority.
 ///
 /// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
 pub(super) fn new(
@@ -44,14 +46,15 @@ pub(super) fn new(
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
-) -> Store<Guest> {
+    directories: &[(&Directory, Access)],
+) -> wasmtime::Result<Store<Guest>> {
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES_MAX);
     let guest = Guest {
         table,
-        wasi: no_authority(&stderr),
+        wasi: context(&stderr, directories)?,
         http: WasiHttpCtx::new(),
         no_http: NoHttp,
         stderr,
@@ -75,7 +78,7 @@ pub(super) fn new(
     store.set_max_component_handles(HANDLES_MAX);
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
-    store
+    Ok(store)
 }
 
 impl Guest {

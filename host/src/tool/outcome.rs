@@ -93,6 +93,8 @@ pub enum Code {
     UnknownTool,
     /// The arguments are no JSON object, or break the tool's schema.
     InvalidArguments,
+    /// The operator's rules refuse what was asked.
+    Denied,
     /// Too many calls at once; the wait for a turn was over.
     Busy,
     /// The tool says that something it requires is missing.
@@ -129,6 +131,7 @@ impl Code {
             Code::Failed => "failed",
             Code::UnknownTool => "unknown_tool",
             Code::InvalidArguments => "invalid_arguments",
+            Code::Denied => "denied",
             Code::Busy => "busy",
             Code::Unavailable => "unavailable",
             Code::Deadline => "deadline",
@@ -143,9 +146,11 @@ impl Code {
     pub fn class(self) -> Class {
         match self {
             Code::Failed => Class::Failed,
-            Code::UnknownTool | Code::InvalidArguments | Code::Busy | Code::Unavailable => {
-                Class::Rejected
-            }
+            Code::UnknownTool
+            | Code::InvalidArguments
+            | Code::Denied
+            | Code::Busy
+            | Code::Unavailable => Class::Rejected,
             Code::Deadline | Code::Memory | Code::OutputTooLarge | Code::Trap => Class::Aborted,
             Code::Internal => Class::Fault,
         }

@@ -21,12 +21,14 @@ impl Need {
         })
     }
 
-    /// Asks to read a directory and everything below it.
+    /// Asks to read a directory and everything below it: at `path` as the plugin sees it, or `*`
+    /// for whichever the operator grants.
     pub fn read_directory(path: &str) -> Need {
         Need::new("dirs", &json!({ "path": path, "access": "ro" }))
     }
 
-    /// Asks to read and change a directory and everything below it.
+    /// Asks to read and change a directory and everything below it; `path` as for
+    /// [`read_directory`](Need::read_directory).
     pub fn write_directory(path: &str) -> Need {
         Need::new("dirs", &json!({ "path": path, "access": "rw" }))
     }

@@ -9,14 +9,20 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error as HttpError, RequestOptions, WasiBody, WasiHttpHooks};
 
+use crate::authority::Access;
+use crate::plugin::directories::Directory;
+
 /// Random bytes in one request.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// How much a guest may write to stderr in one go.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A context with no files, no environment, no arguments, no network; stdin is at its end,
-/// stdout goes nowhere, and the tail of stderr is kept.
-pub(crate) fn no_authority(stderr: &StderrTail) -> WasiCtx {
+/// A context with these directories and no other files, no environment, no arguments, no
+/// network; stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
+pub(crate) fn context(
+    stderr: &StderrTail,
+    directories: &[(&Directory, Access)],
+) -> wasmtime::Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stderr(stderr.clone())
@@ -24,7 +30,10 @@ pub(crate) fn no_authority(stderr: &StderrTail) -> WasiCtx {
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
-    builder.build()
+    for (directory, access) in directories {
+        directory.preopen(&mut builder, *access)?;
+    }
+    Ok(builder.build())
 }
 
 /// Refuses every outgoing request.

@@ -144,6 +144,36 @@ fn peek(_: Nothing) -> Result<Json<Value>, Error> {
     })))
 }
 
+/// Reads a file, or lists a directory.
+#[tool(toolset = "probe")]
+fn look(arguments: Text) -> Result<String, Error> {
+    let path = arguments.text;
+    if std::fs::metadata(&path)?.is_dir() {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&path)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        return Ok(names.join(" "));
+    }
+    Ok(std::fs::read_to_string(path)?)
+}
+
+/// Writes a file.
+#[tool(toolset = "probe")]
+fn scribble(arguments: Text) -> Result<String, Error> {
+    std::fs::write(arguments.text, "scribbled")?;
+    Ok("written".to_owned())
+}
+
+/// Makes a link from one path to another.
+#[tool(toolset = "probe")]
+fn link(arguments: Text) -> Result<String, Error> {
+    let (from, to) = arguments.text.split_once(' ').ok_or(Error::failed("two paths"))?;
+    std::fs::hard_link(from, to)?;
+    Ok("linked".to_owned())
+}
+
 /// Says no.
 #[tool(toolset = "probe")]
 fn fail(arguments: Text) -> Result<String, Error> {
@@ -282,13 +312,15 @@ fn optional(_: Nothing) -> Result<String, Error> {
 
 plugin! {
     tools: [
-        echo, every, open, claim_json, blocks, structured, count, context, peek, fail, dislike,
+        echo, every, open, claim_json, blocks, structured, count, context, peek, look, scribble, link, fail, dislike,
         miss, parse, spin, sleep, grab, try_grab, recurse, crash, exit, flood, chatter, shout,
         report, write, optional,
     ],
     needs: [
         Need::http(["api.example.com"]).reason("to ask it").tools(["echo"]),
         Need::new("teleport", &json!({ "to": "mars" })).reason("to get there"),
+        Need::read_directory("*").tools(["look"]),
+        Need::write_directory("*").tools(["scribble", "link"]),
     ],
     extensions: [("vendor.color".to_owned(), "\"red\"".to_owned())],
 }

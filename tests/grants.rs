@@ -1,0 +1,237 @@
+//! Directories: what is needed *and* granted, to these very bytes, and nothing beyond.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde_json::json;
+use toolhost::authority::OwnFolder;
+use toolhost::plugin::{DirectoryRules, digest};
+use toolhost::{Call, Host, HostSettings, lock};
+
+use crate::support::{Lab, answer, built_for, guest};
+
+/// A lab with the guest `probe` and a folder `data`, which has a file.
+fn lab() -> Lab {
+    let lab = Lab::new().with("probe.wasm", guest("probe"));
+    fs::create_dir(lab.work().join("data")).expect("a folder");
+    fs::write(lab.work().join("data/file"), "inside").expect("written");
+    lab
+}
+
+/// The same, with `data` granted as `/data` to the guest's bytes.
+fn granted(access: &str) -> Lab {
+    let lab = lab();
+    let data = lab.work().join("data");
+    let lab =
+        lab.config(&format!("[plugins.probe]\ndirs = [\"{}=/data:{access}\"]", data.display()));
+    let pin = lock::Pin {
+        folder: lab.plugins().canonicalize().expect("a folder"),
+        id: "probe".to_owned(),
+        digest: digest(&guest("probe")).to_string(),
+    };
+    lock::pin(&lab.home().join("state"), &pin).expect("pinned");
+    lab
+}
+
+async fn ask(host: &Host, tool: &str, text: &str) -> String {
+    answer(host, tool, json!({ "text": text })).await
+}
+
+fn says_no(answer: &str) {
+    assert!(answer.contains(r#""code":"failed""#), "{answer}");
+}
+
+#[tokio::test]
+async fn a_granted_directory_is_read() {
+    let lab = granted("ro");
+    let host = lab.host().await;
+    assert_eq!(ask(&host, "look", "/data").await, r#"{"result":"file"}"#);
+    assert_eq!(ask(&host, "look", "/data/file").await, r#"{"result":"inside"}"#);
+    // Reading is not writing, and the grant is for the tools that ask for it.
+    says_no(&ask(&host, "scribble", "/data/new").await);
+    says_no(&ask(&host, "look", "/").await);
+    let peek: serde_json::Value =
+        serde_json::from_str(&answer(&host, "peek", json!({})).await).expect("JSON");
+    assert_eq!((&peek["root"], &peek["write"]), (&json!(null), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_directory_granted_for_writing_is_written() {
+    let lab = granted("rw");
+    let host = lab.host().await;
+    assert_eq!(ask(&host, "scribble", "/data/new").await, r#"{"result":"written"}"#);
+    assert_eq!(fs::read_to_string(lab.work().join("data/new")).expect("read"), "scribbled");
+}
+
+#[tokio::test]
+async fn nothing_leads_out_of_a_granted_directory() {
+    let lab = granted("rw");
+    let data = lab.work().join("data");
+    fs::write(lab.work().join("secret"), "secret").expect("written");
+    symlink("../secret", data.join("relative")).expect("a link");
+    symlink(lab.work().join("secret"), data.join("absolute")).expect("a link");
+    symlink("loop", data.join("loop")).expect("a link");
+    let host = lab.host().await;
+    for path in ["/data/relative", "/data/absolute", "/data/loop", "/data/../secret", "/etc/passwd"]
+    {
+        says_no(&ask(&host, "look", path).await);
+    }
+    says_no(&ask(&host, "link", "/data/../secret /data/linked").await);
+    for path in ["/data/relative", "/data/absolute"] {
+        says_no(&ask(&host, "scribble", path).await);
+    }
+    assert_eq!(fs::read_to_string(lab.work().join("secret")).expect("read"), "secret");
+}
+
+#[tokio::test]
+async fn a_directory_is_held_by_handle() {
+    let lab = granted("ro");
+    let host = lab.host().await;
+    let data = lab.work().join("data");
+    fs::rename(&data, lab.work().join("moved")).expect("renamed");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(data.join("other"), "another").expect("written");
+    assert_eq!(ask(&host, "look", "/data").await, r#"{"result":"file"}"#);
+}
+
+/// What `list` says of grants, and what the plugin sees.
+async fn pending(lab: &Lab, expected: &str) {
+    let host = lab.host().await;
+    let statuses = host.loaded().await;
+    let grants = statuses[0].state.as_ref().expect("it loads").grants.join("\n");
+    assert!(grants.contains(expected), "{grants}");
+    says_no(&ask(&host, "look", "/data").await);
+}
+
+#[tokio::test]
+async fn a_grant_without_a_pin_is_pending() {
+    let lab = granted("ro");
+    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    pending(&lab, "is pending: nobody has granted it to these bytes; look at it with").await;
+}
+
+#[tokio::test]
+async fn a_grant_to_other_bytes_is_pending() {
+    let lab = granted("ro").with("probe.wasm", built_for("0.1.1", guest("probe")));
+    pending(&lab, "is pending: its bytes have changed since it was granted").await;
+}
+
+#[tokio::test]
+async fn a_grant_to_the_same_id_elsewhere_is_pending() {
+    let lab = granted("ro");
+    let pin = lock::Pin {
+        folder: PathBuf::from("/elsewhere"),
+        id: "probe".to_owned(),
+        digest: digest(&guest("probe")).to_string(),
+    };
+    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    lock::pin(&lab.home().join("state"), &pin).expect("pinned");
+    pending(&lab, "nobody has granted it to these bytes").await;
+}
+
+#[tokio::test]
+async fn a_bundled_plugin_needs_no_pin() {
+    let lab = granted("ro");
+    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    lab.record_bundled("probe");
+    let host = lab.host().await;
+    assert_eq!(ask(&host, "look", "/data").await, r#"{"result":"file"}"#);
+}
+
+#[tokio::test]
+async fn a_grant_that_touches_the_hosts_own_folders_gives_nothing() {
+    let lab = granted("ro");
+    let own = |path: PathBuf| OwnFolder { path, what: "toolhost's state", readable: false };
+    let data = lab.work().join("data").canonicalize().expect("a folder");
+    for path in [data.clone(), data.join("below"), lab.home().canonicalize().expect("a folder")] {
+        let directories = DirectoryRules { own: vec![own(path)], working: None };
+        let host = Host::start(HostSettings { directories, ..lab.settings() }).expect("a host");
+        let statuses = host.loaded().await;
+        let grants = statuses[0].state.as_ref().expect("it loads").grants.join("\n");
+        assert!(
+            grants.contains("which holds toolhost's state; grant a narrower directory"),
+            "{grants}"
+        );
+        says_no(&ask(&host, "look", "/data").await);
+    }
+}
+
+#[tokio::test]
+async fn a_grant_for_one_call_is_for_one_call() {
+    let lab = lab();
+    let host = lab.host().await;
+    let look = Call::new("look", r#"{"text": "/data"}"#);
+    let dirs = vec![format!("{}=/data:ro", lab.work().join("data").display())];
+    let outcome = host.call(Call { dirs: dirs.clone(), ..look.clone() }).await;
+    assert_eq!(outcome.to_json_text(), r#"{"result":"file"}"#);
+    says_no(&host.call(look).await.to_json_text());
+    // Only to tools which ask.
+    let echo = host.call(Call { dirs, ..Call::new("echo", r#"{"text": "a"}"#) }).await;
+    assert_eq!(
+        echo.to_json_text(),
+        r#"{"error":"`echo` of plugin:probe does not ask for the directory /data, so it is not granted","code":"denied"}"#
+    );
+}
+
+#[test]
+fn the_program_grants_and_revokes() {
+    let lab = lab().config("# mine\n[limits]\ntools_max = 100\n");
+    let look = ["call", "look", "--arg", "text=data/file"];
+    assert!(lab.run(&look).starts_with("exit 1\n"));
+    let granted = lab.run(&["grant", "probe", "--dir", "data:ro", "--dir", "data=in:ro"]);
+    let digest = digest(&guest("probe"));
+    assert_eq!(
+        granted,
+        format!(
+            "exit 0\n--- stdout\n\
+             plugin:probe may use HOME/work/data:ro, as long as its bytes are sha256:{digest}\n\
+             plugin:probe may use HOME/work/data=in:ro, as long as its bytes are sha256:{digest}\n\
+             --- stderr\n"
+        )
+    );
+    let config = fs::read_to_string(lab.home().join("toolhost.toml")).expect("written");
+    assert!(config.starts_with("# mine\n[limits]\ntools_max = 100\n"), "{config}");
+    assert!(lab.run(&["call", "look", "--arg", "text=in/file"]).contains("\ninside\n"));
+    let absolute = format!("text={}", lab.work().join("data/file").display());
+    assert!(lab.run(&["call", "look", "--arg", &absolute]).contains("\ninside\n"));
+    assert!(lab.run(&["revoke", "probe"]).contains("plugin:probe has lost 2 grants"));
+    assert!(lab.run(&["call", "look", "--arg", "text=in/file"]).starts_with("exit 1\n"));
+    assert!(lab.run(&["revoke", "probe"]).contains("plugin:probe had no grant"));
+}
+
+#[test]
+fn the_working_directory_is_seen_as_a_dot() {
+    let lab = lab();
+    let look = ["call", "look", "--dir", ".:ro", "--arg", "text=data/file"];
+    assert!(lab.run(&look).contains("\ninside\n"), "{}", lab.run(&look));
+}
+
+#[test]
+fn wrong_grants_are_explained() {
+    let lab = lab();
+    let check = |arguments: &[&str], expected: &str| {
+        let printed = lab.run(arguments);
+        assert!(printed.starts_with("exit 2\n"), "{printed}");
+        assert!(printed.contains(expected), "{printed}");
+    };
+    check(&["grant", "probe", "--dir", "data"], "it says neither ro nor rw; write HOST[=GUEST]:ro");
+    check(&["grant", "probe", "--dir", "none:ro"], "cannot be granted: No such file");
+    check(&["grant", "probe", "--dir", "data/file:ro"], "cannot be granted: Not a directory");
+    check(&["grant", "none", "--dir", "data:ro"], "there is no plugin `none`");
+    check(&["grant", "probe", "--dir", "../work:ro"], "the path has `..`");
+    check(
+        &["grant", "probe", "--dir", "/:ro"],
+        "which holds toolhost's configuration; grant a narrower directory",
+    );
+    check(
+        &["grant", "probe", "--dir", ".:rw"],
+        "which holds plugins; grant a narrower directory, or grant `ro`",
+    );
+    check(&["call", "look", "{}", "--dir", "data"], "it says neither ro nor rw");
+    let state = format!("{}:ro", lab.home().join("state").display());
+    fs::create_dir_all(lab.home().join("state")).expect("a folder");
+    check(&["grant", "probe", "--dir", &state], "which holds toolhost's state");
+    // Nothing was written.
+    assert!(!lab.home().join("toolhost.toml").exists());
+}
