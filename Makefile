@@ -13,14 +13,14 @@ run:
 	@$(TOOLHOST) build plugins --bundled
 	@echo; echo '$$ $(TOOLHOST) list'
 	@$(TOOLHOST) list
-	@echo; echo 'How many core tools does the table of this repository have, and in which shape?'
+	@echo; echo 'How many core tools does this repository reserve, and which worlds has its contract?'
 	@echo; echo "\$$ $(TOOLHOST) call json_query --arg filter='.core | length' --arg json=@$(DATA)"
 	@$(TOOLHOST) call json_query --arg filter='.core | length' --arg json=@$(DATA)
-	@echo; echo "\$$ $(TOOLHOST) call json_schema_infer --arg json='{\"core\": [\"web_search\"]}'"
-	@$(TOOLHOST) call json_schema_infer --arg json='{"core": ["web_search"]}'
+	@echo; echo '$$ $(TOOLHOST) call search_files --arg pattern="^world" --dir .:ro'
+	@$(TOOLHOST) call search_files --arg pattern="^world" --dir .:ro
 	@echo; echo 'Try next:'
 	@echo '  $(TOOLHOST) describe json_query'
-	@echo "  $(TOOLHOST) call json_query '{\"filter\": \"[.[] | select(. > 1)]\", \"json\": [1, 2, 3]}'"
+	@echo '  $(TOOLHOST) call read_file --arg path=README.md --arg limit=20 --dir .:ro'
 	@echo '  $(TOOLHOST) inspect plugins/json.wasm'
 
 test:

@@ -4,6 +4,7 @@ mod calls;
 mod cli;
 mod compiling;
 mod contract;
+mod files;
 mod grants;
 mod layering;
 mod limits;

@@ -22,8 +22,9 @@ fn blocks(language: &str) -> Vec<&'static str> {
 
 #[test]
 fn five_minutes() {
-    let lab = Lab::new().with("json.wasm", guest("json"));
+    let lab = Lab::new().with("json.wasm", guest("json")).with("files.wasm", guest("files"));
     lab.record_bundled("json");
+    lab.record_bundled("files");
     let data = lab.work().join("host/data");
     fs::create_dir_all(&data).expect("a folder");
     fs::copy(Path::new(ROOT).join("host/data/toolsets.json"), data.join("toolsets.json"))
@@ -49,7 +50,7 @@ fn five_minutes() {
             commands += 1;
         }
     }
-    assert_eq!(commands, 6);
+    assert_eq!(commands, 7);
 }
 
 #[tokio::test]
