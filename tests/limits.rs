@@ -290,3 +290,46 @@ async fn calls_per_core_max() {
     );
     spinning.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_loops_are_refused_within_bounds() {
+    let lab = Lab::new()
+        .config("[limits]\nwall_time_max = \"2s\"\npermit_wait_max = \"200ms\"")
+        .with("probe.wasm", guest("probe"))
+        .with("other.wasm", registering("one other"));
+    let host = Arc::new(lab.host().await);
+    let loops: Vec<_> = (0..64)
+        .map(|_| {
+            let host = Arc::clone(&host);
+            tokio::spawn(async move { call(&host, "spin", json!({})).await })
+        })
+        .collect();
+    // Another source answers all the while.
+    assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
+    let (mut stopped, mut busy) = (0, 0);
+    for spinning in loops {
+        match spinning.await.expect("no panic").result.expect_err("no end").code {
+            Code::Deadline => stopped += 1,
+            Code::Busy => busy += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((stopped, busy), (16, 48));
+    assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+}
+
+#[tokio::test]
+async fn five_thousand_tools_if_the_operator_says_so() {
+    let lab =
+        Lab::new().config("[limits]\ntools_max = 5000").with("x.wasm", registering("many 5000"));
+    let host = lab.host().await;
+    assert_eq!(host.catalog().tools().len(), 5_000);
+    assert_eq!(
+        answer(&host, "tool_4999", json!({})).await,
+        r#"{"result":"tool_4999 of many 5000"}"#
+    );
+    let lab = lab.with("x.wasm", registering("many 5001"));
+    assert!(
+        lab.status("x.wasm").await.starts_with("registers 5001 tools, and `tools_max` is 5000")
+    );
+}

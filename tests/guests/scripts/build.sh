@@ -7,7 +7,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 wit=$here/../../../wit
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
-stamp=$(cat "$here"/* "$wit"/* | cksum)
+stamp=$(cat "$here"/*.sh "$here"/*.py "$here"/*.js "$wit"/*.wit | cksum)
 
 sh "$here/../../../plugins/setup.sh" python javascript
 

@@ -110,6 +110,12 @@ fn structured(arguments: Amount) -> Result<Structured<Sum>, Error> {
     Ok(Structured(Sum { sum: arguments.n }))
 }
 
+/// Counts the words of a text.
+#[tool(toolset = "probe")]
+fn count_words(arguments: Text) -> Result<Json<Value>, Error> {
+    Ok(Json(json!({ "words": arguments.text.split_whitespace().count() })))
+}
+
 /// Counts its calls within one instance.
 #[tool(toolset = "probe")]
 fn count(_: Nothing) -> Result<Json<u32>, Error> {
@@ -312,7 +318,7 @@ fn optional(_: Nothing) -> Result<String, Error> {
 
 plugin! {
     tools: [
-        echo, every, open, claim_json, blocks, structured, count, context, peek, look, scribble, link, fail, dislike,
+        echo, every, open, claim_json, blocks, structured, count_words, count, context, peek, look, scribble, link, fail, dislike,
         miss, parse, spin, sleep, grab, try_grab, recurse, crash, exit, flood, chatter, shout,
         report, write, optional,
     ],

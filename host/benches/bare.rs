@@ -1,0 +1,127 @@
+//! wasmtime alone: the same component, the same engine settings, and nothing of the house.
+
+use std::path::Path;
+
+use toolhost::Limits;
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+/// Guests at once in the pool; the host has room for 32 on each core.
+const INSTANCES_MAX: usize = 64;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        world: "plugin",
+        path: "../wit",
+        imports: { default: trappable },
+        exports: { default: async },
+    });
+}
+
+use bindings::toolhost::plugin::{log, progress, types};
+
+struct State {
+    table: ResourceTable,
+    wasi: WasiCtx,
+    limits: StoreLimits,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl types::Host for State {}
+
+impl log::Host for State {
+    fn log(&mut self, _: log::Level, _: String) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+impl progress::Host for State {
+    fn progress(&mut self, _: f64, _: Option<f64>, _: Option<String>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+/// An engine with the host's settings.
+pub(crate) struct Bare {
+    engine: Engine,
+    linker: Linker<State>,
+}
+
+/// A component that is ready to be instantiated.
+pub(crate) struct Ready {
+    engine: Engine,
+    pre: bindings::PluginPre<State>,
+}
+
+impl Bare {
+    pub(crate) fn new() -> Bare {
+        let config = toolhost::plugin::bare::config(&Limits::default(), Some(INSTANCES_MAX));
+        let engine = Engine::new(&config).expect("an engine");
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("WASI");
+        bindings::Plugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
+            .expect("the contract");
+        Bare { engine, linker }
+    }
+
+    pub(crate) fn compile(&self, component: &[u8]) -> Ready {
+        self.link(&Component::new(&self.engine, component).expect("a component"))
+    }
+
+    pub(crate) fn precompile(&self, component: &[u8]) -> Vec<u8> {
+        self.engine.precompile_component(component).expect("a component")
+    }
+
+    #[expect(unsafe_code, reason = "code that this benchmark has just compiled")]
+    pub(crate) fn map(&self, code: &Path) -> Ready {
+        // SAFETY: `precompile` wrote the file a moment ago.
+        let component = unsafe { Component::deserialize_file(&self.engine, code) };
+        self.link(&component.expect("a component"))
+    }
+
+    fn link(&self, component: &Component) -> Ready {
+        let pre = self.linker.instantiate_pre(component).expect("it links");
+        let pre = bindings::PluginPre::new(pre).expect("it fits");
+        Ready { engine: self.engine.clone(), pre }
+    }
+}
+
+impl Ready {
+    pub(crate) async fn register(&self) {
+        let (mut store, plugin) = self.instance().await;
+        plugin.call_register(&mut store).await.expect("an answer").expect("a registration");
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: &str) {
+        let (mut store, plugin) = self.instance().await;
+        let context = types::CallContext {
+            session_id: None,
+            task_id: None,
+            tool_call_id: None,
+            remaining_ms: 60_000,
+            extensions: Vec::new(),
+        };
+        let answer = plugin.call_call(&mut store, tool, arguments, &context).await;
+        answer.expect("an answer").expect("an output");
+    }
+
+    async fn instance(&self) -> (Store<State>, bindings::Plugin) {
+        let state = State {
+            table: ResourceTable::new(),
+            wasi: WasiCtx::builder().build(),
+            limits: StoreLimitsBuilder::new().memory_size(256 << 20).build(),
+        };
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| &mut state.limits);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        let plugin = self.pre.instantiate_async(&mut store).await.expect("an instance");
+        (store, plugin)
+    }
+}

@@ -1,0 +1,52 @@
+//! The guests of the tests, built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use toolhost::author::{self, BuildRequest};
+
+pub(crate) struct Guests {
+    folder: TempDir,
+}
+
+pub(crate) async fn build() -> Guests {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = TempDir::new().expect("a folder");
+    let request = BuildRequest {
+        folder: root.join("tests/guests"),
+        out: folder.path().to_owned(),
+        environment: std::env::vars_os().collect(),
+        show_messages: false,
+    };
+    author::build(&request).await.expect("guests that build");
+    let scripts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts");
+    let built =
+        Command::new("sh").arg(root.join("tests/guests/scripts/build.sh")).arg(&scripts).status();
+    assert!(built.expect("sh").success());
+    for name in ["words-py.wasm", "words-js.wasm"] {
+        std::fs::copy(scripts.join(name), folder.path().join(name)).expect("copied");
+    }
+    Guests { folder }
+}
+
+impl Guests {
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    pub(crate) fn component(&self, id: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(format!("{id}.wasm"))).expect("a guest")
+    }
+
+    /// The guest `register` with one tool of this name.
+    pub(crate) fn registering(&self, tool: &str) -> Vec<u8> {
+        const MARKER: &[u8] = b"toolhost-test-mode:one ";
+        let mut bytes = self.component("register");
+        let place = bytes.windows(MARKER.len()).position(|window| window == MARKER);
+        let start = place.expect("the marker") + MARKER.len();
+        let name = format!("{tool:<20}");
+        bytes[start..start + name.len()].copy_from_slice(name.as_bytes());
+        bytes
+    }
+}

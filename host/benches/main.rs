@@ -1,0 +1,23 @@
+//! What the house costs, against wasmtime alone: calls, loads, the shelf. One table, one run.
+//!
+//! `make bench` runs it. It asserts nothing: a budget that is not kept is printed as OVER.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+mod bare;
+mod calls;
+mod guests;
+mod loads;
+mod shelf;
+mod table;
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let guests = runtime.block_on(guests::build());
+    let mut table = table::Table::default();
+    table.heading();
+    runtime.block_on(calls::run(&mut table, &guests));
+    runtime.block_on(loads::run(&mut table, &guests));
+    shelf::run(&mut table);
+    table.end();
+}
