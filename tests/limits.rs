@@ -333,3 +333,17 @@ async fn five_thousand_tools_if_the_operator_says_so() {
         lab.status("x.wasm").await.starts_with("registers 5001 tools, and `tools_max` is 5000")
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_time_max() {
+    let host = host("check_time_max = \"300ms\"").await;
+    let unavailable = host.unavailable().await;
+    let expected = [
+        ("checked_away", "no TOKEN\\u{1b}"),
+        ("checked_broken", "the tool crashed: it aborted (a panic, most likely)"),
+        ("checked_for_ever", "its check did not answer within `check_time_max` of 300ms"),
+    ];
+    let expected = expected.map(|(name, reason)| (name.to_owned(), reason.to_owned()));
+    assert_eq!(unavailable.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+}

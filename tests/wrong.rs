@@ -64,7 +64,7 @@ fn exit_codes_say_whose_move_it_is() {
             --- stderr
             error[trap]: the tool crashed: it aborted (a panic, most likely)
             hint: the tool's last words were:
-            thread '<unnamed>' (1) panicked at probe/src/lib.rs:251:5:
+            thread '<unnamed>' (1) panicked at probe/src/lib.rs:
             boo
             note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
         "#]],
@@ -241,4 +241,18 @@ fn a_closed_pipe_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("an end");
     assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}
+
+#[test]
+fn doctor_says_how_things_are() {
+    let printed = lab().run(&["doctor"]);
+    for part in [
+        "exit 0\n",
+        "WHAT",
+        "HOME/toolhost.toml (not there)",
+        "in a process of its own for each component",
+        "2 files, 0 not loaded,",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
 }

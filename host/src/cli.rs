@@ -5,6 +5,7 @@ mod build;
 mod call;
 mod completions;
 mod describe;
+mod doctor;
 mod failure;
 mod grant;
 mod home;
@@ -70,6 +71,7 @@ enum Command {
     Describe(describe::Arguments),
     Call(call::Arguments),
     Inspect(inspect::Arguments),
+    Doctor(doctor::Arguments),
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
     Build(build::Arguments),
@@ -108,6 +110,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
         Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
+        Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
@@ -130,7 +133,7 @@ fn compile() -> ExitCode {
 async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
     let home = Home::from_environment()?;
     let host = Host::start(home.settings(global)?).map_err(Failure::start)?;
-    ui.while_waiting("loading plugins; the first time each is compiled", host.loaded()).await;
+    ui.while_waiting(host.loaded(), host.compiling()).await;
     Ok(host)
 }
 

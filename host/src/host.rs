@@ -1,9 +1,11 @@
 //! The library's face: wires the rooms together, and nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::StreamExt;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -80,7 +82,12 @@ pub struct Host {
     dispatch: Dispatch,
     sources: watch::Receiver<Option<Arc<Vec<SourceStatus>>>>,
     loading: JoinHandle<()>,
+    compiling: watch::Receiver<BTreeSet<String>>,
+    check_time_max: Duration,
 }
+
+/// Checks of tools that run side by side.
+const CHECKS_AT_ONCE: usize = 16;
 
 impl Host {
     /// Starts a host. It answers at once; plugins appear when they have loaded.
@@ -104,6 +111,8 @@ impl Host {
         // The recorded owners of names join with the lock file.
         let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
         let dispatch = Dispatch::new(Arc::clone(&registry), limits, calls_max);
+        let check_time_max = settings.config.limits.check_time_max;
+        let compiling = loader.compiling();
         let (loaded, sources) = watch::channel(None);
         let shelf = Arc::clone(&registry);
         let loading = tokio::spawn(async move {
@@ -111,7 +120,7 @@ impl Host {
             let statuses = reload::load_all(&folders, &loader, &shelf, &config, &remembered).await;
             loaded.send_replace(Some(Arc::new(statuses)));
         });
-        Ok(Host { registry, dispatch, sources, loading })
+        Ok(Host { registry, dispatch, sources, loading, compiling, check_time_max })
     }
 
     /// Waits until every plugin has loaded or failed, and returns what became of each.
@@ -125,6 +134,48 @@ impl Host {
             // Loading was stopped.
             Err(_) => Arc::default(),
         }
+    }
+
+    /// The plugins being compiled, by id, as they come and go.
+    pub fn compiling(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.compiling.clone()
+    }
+
+    /// Asks every tool that can tell whether it can work at present, side by side; returns the
+    /// tools that cannot, with the reason.
+    ///
+    /// It takes at most twice the limit of one check, however many there are.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the checks.
+    pub async fn unavailable(&self) -> BTreeMap<String, String> {
+        let catalog = self.registry.current();
+        let asked: Vec<_> = catalog
+            .tools()
+            .into_iter()
+            .filter(|entry| entry.tool.spec().has_check)
+            .map(|entry| (entry.tool.spec().name.to_string(), Arc::clone(&entry.tool)))
+            .collect();
+        let mut left: BTreeSet<String> = asked.iter().map(|(name, _)| name.clone()).collect();
+        let checks = asked.into_iter().map(|(name, tool)| async move {
+            let answer = tool.check().await;
+            (name, answer)
+        });
+        let mut answers = futures_util::stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE);
+        let mut unavailable = BTreeMap::new();
+        let collect = async {
+            while let Some((name, answer)) = answers.next().await {
+                left.remove(&name);
+                if let Err(reason) = answer {
+                    unavailable.insert(name, reason);
+                }
+            }
+        };
+        // Whoever was not asked in time is named as well.
+        let _ = tokio::time::timeout(2 * self.check_time_max, collect).await;
+        let late = left.into_iter().map(|name| (name, "it was not checked in time".to_owned()));
+        unavailable.extend(late);
+        unavailable
     }
 
     /// Runs one call. It never fails: whatever happens is in the outcome.

@@ -176,6 +176,8 @@ limits! {
     wall_time_max: Duration = seconds(60), Duration::from_millis(1) => seconds(600);
     /// Wall time of a plugin's `register`.
     register_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// Wall time of a tool's `check`.
+    check_time_max: Duration = seconds(2), Duration::from_millis(1) => seconds(60);
     /// Memory of one guest: a Python interpreter needs 12 MiB, real work ten times that.
     memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
     /// Elements in one table of a guest; JavaScript components have 7,690.

@@ -38,6 +38,15 @@ pub trait Tool: Send + Sync {
         &'a self,
         invocation: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
+
+    /// Answers whether the tool can work at present, or in one sentence why not. It ends within
+    /// the tool's own time limit.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the check.
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// What a [`Tool`] is given to run one call.

@@ -1,8 +1,10 @@
 //! `toolhost inspect`
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::Global;
 use super::failure::Failure;
@@ -27,8 +29,9 @@ pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Resu
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let file = arguments.file.display().to_string();
-    let inspecting = host::inspect(&arguments.file, &settings);
-    let inspected = ui.while_waiting("compiling", inspecting).await;
+    let id = arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));
+    let inspected = ui.while_waiting(host::inspect(&arguments.file, &settings), compiling).await;
     let (loaded, report) = inspected.map_err(|error| Failure::inspect(&file, &error))?;
     if ui.json { ui.json(&to_json(&loaded, &report)) } else { print(ui, &loaded, &report) }
 }

@@ -1,5 +1,7 @@
 //! `toolhost list`
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -20,7 +22,8 @@ pub(super) struct Arguments {}
 pub(super) async fn run(ui: &Ui, global: &Global, _: &Arguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
-    let listing = Listing { sources: &sources, catalog: &catalog };
+    let unavailable = host.unavailable().await;
+    let listing = Listing { sources: &sources, catalog: &catalog, unavailable: &unavailable };
     if ui.json { ui.json(&listing.to_json()) } else { listing.print(ui) }
 }
 
@@ -33,6 +36,8 @@ struct Problem {
 struct Listing<'a> {
     sources: &'a [SourceStatus],
     catalog: &'a Catalog,
+    /// Tools that cannot work at present, with the reason.
+    unavailable: &'a BTreeMap<String, String>,
 }
 
 impl Listing<'_> {
@@ -45,7 +50,7 @@ impl Listing<'_> {
         } else {
             let row = |entry: &&Entry| {
                 let spec = entry.tool.spec();
-                let state = self.state(&entry.source);
+                let state = self.state(entry);
                 let tokens = tokens(spec).to_string();
                 vec![
                     spec.name.to_string(),
@@ -82,7 +87,7 @@ impl Listing<'_> {
                 "name": spec.name.as_str(),
                 "toolset": spec.toolset,
                 "source": entry.source.to_string(),
-                "state": self.state(&entry.source),
+                "state": self.state(entry),
                 "tokens": tokens(spec),
             })
         };
@@ -96,7 +101,11 @@ impl Listing<'_> {
         })
     }
 
-    fn state(&self, source: &SourceId) -> String {
+    fn state(&self, entry: &Entry) -> String {
+        if let Some(reason) = self.unavailable.get(entry.tool.spec().name.as_str()) {
+            return format!("unavailable: {}", crate::text::cut(reason, 80));
+        }
+        let source = &entry.source;
         let status = self.sources.iter().find(|status| {
             status.source.as_ref() == Some(source)
                 && status.state.as_ref().is_ok_and(|ready| ready.same_as.is_none())

@@ -1,10 +1,13 @@
 //! What a person sees: stdout for answers, stderr for everything else. Text of strangers is
 //! made safe here, so no command can forget it.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::failure::Failure;
 use crate::text;
@@ -62,17 +65,31 @@ impl Ui {
         Ok(())
     }
 
-    /// Waits, and after a second says on a terminal for what.
-    pub(super) async fn while_waiting<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
-        let mut work = std::pin::pin!(work);
+    /// Waits, and after a second says on a terminal which plugins are being compiled.
+    pub(super) async fn while_waiting<T>(
+        &self,
+        work: impl Future<Output = T>,
+        mut compiling: watch::Receiver<BTreeSet<String>>,
+    ) -> T {
+        let explain = async {
+            tokio::time::sleep(PATIENCE).await;
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(PATIENCE / 4);
+            loop {
+                let names: Vec<String> = compiling.borrow_and_update().iter().cloned().collect();
+                bar.set_message(match names.as_slice() {
+                    [] => "loading plugins".to_owned(),
+                    names => format!("compiling {} (once; it is kept)", names.join(", ")),
+                });
+                if compiling.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
         tokio::select! {
-            done = &mut work => return done,
-            () = tokio::time::sleep(PATIENCE) => {}
+            done = work => done,
+            never = explain => never,
         }
-        if std::io::stderr().is_terminal() {
-            error_line(&format!("{what} ..."));
-        }
-        work.await
     }
 }
 

@@ -12,5 +12,15 @@ pub(super) mod base {
     });
 }
 
+pub(super) mod availability {
+    wasmtime::component::bindgen!({
+        world: "with-availability",
+        path: "../wit",
+        exports: { default: async },
+    });
+
+    pub(in crate::plugin) use exports::toolhost::plugin::availability::GuestIndices;
+}
+
 pub(super) use base::toolhost::plugin::types;
 pub(super) use base::{Plugin, PluginPre};

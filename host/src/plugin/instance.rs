@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use wasmtime::{Store, Trap};
 
+use super::bindings::availability::GuestIndices;
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
 use super::directories::{Directory, DirectoryRules};
@@ -20,6 +21,8 @@ use crate::tool::{CallError, Code, Invocation, Meter, Need, Tool, ToolOutput, To
 pub(super) struct Prepared {
     pub(super) engine: Arc<Engine>,
     pub(super) pre: PluginPre<Guest>,
+    /// The optional interface, if the component exports it.
+    pub(super) availability: Option<GuestIndices>,
     /// For logs.
     pub(super) id: String,
     pub(super) rules: Arc<DirectoryRules>,
@@ -51,9 +54,42 @@ impl Tool for PluginTool {
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(self.run(invocation))
     }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(self.run_check())
+    }
 }
 
 impl PluginTool {
+    /// Runs `check`, with the tool's own authority.
+    async fn run_check(&self) -> Result<(), String> {
+        let plugin = &self.plugin;
+        let (true, Some(availability)) = (self.spec.has_check, &plugin.availability) else {
+            return Ok(());
+        };
+        let limits = &plugin.engine.limits;
+        let transfer_bytes_max = limits.transfer_bytes_max();
+        let meter = Arc::new(Meter::default());
+        let directories = self.directories(&[]);
+        let mut store =
+            store::new(&plugin.engine, &plugin.id, meter, None, transfer_bytes_max, &directories)
+                .map_err(|error| format!("a granted directory is gone: {error}"))?;
+        let answer = async {
+            let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
+            let guest = availability.load(&mut store, &instance)?;
+            guest.call_check(&mut store, self.spec.name.as_str()).await
+        };
+        let Ok(answer) = tokio::time::timeout(limits.check_time_max, answer).await else {
+            let time_max = humantime::format_duration(limits.check_time_max);
+            return Err(format!("its check did not answer within `check_time_max` of {time_max}"));
+        };
+        let answer = answer
+            .map_err(|error| stopped(&error, store.data(), transfer_bytes_max, limits).message)?;
+        answer.map_err(|reason| {
+            text::one_line(&convert::bounded(reason, limits.error_bytes_max.as_usize()))
+        })
+    }
+
     async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
         let engine = &self.plugin.engine;
         let limits = &engine.limits;

@@ -1,6 +1,7 @@
 //! From a file to a registration. Every way in which this can fail has a name, a reason on one
 //! line, and a repair.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 use semver::Version;
 use thiserror::Error;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::bindings::PluginPre;
+use super::bindings::availability::GuestIndices;
 use super::compile::{self, Cache, CacheError, Compiler};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
@@ -179,6 +181,8 @@ pub struct Loader {
     engine: Arc<Engine>,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
+    /// The plugins being compiled at this moment, by id.
+    now_compiling: watch::Sender<BTreeSet<String>>,
     /// Compiling fills a core, so there are as many permits as cores.
     compiling: Semaphore,
 }
@@ -195,6 +199,7 @@ impl Loader {
             engine,
             compiler: Compiler::default(),
             rules: Arc::default(),
+            now_compiling: watch::Sender::default(),
             compiling: Semaphore::new(cores),
         })
     }
@@ -206,6 +211,11 @@ impl Loader {
     pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
         self.compiler.cache = Some(Cache::open(folder, &self.engine)?);
         Ok(())
+    }
+
+    /// The plugins being compiled, by id, as they come and go.
+    pub fn compiling(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.now_compiling.subscribe()
     }
 
     /// Bounds the directories that can be granted.
@@ -235,8 +245,8 @@ impl Loader {
         let size = bytes.len() as u64;
         let digest = compile::digest(&bytes);
         let surface = contract::read(&bytes)?;
-        let prepared = self.prepare(candidate, bytes, &digest).await?;
         let exported = exported(&surface);
+        let prepared = self.prepare(candidate, bytes, &digest, exported).await?;
         let prepared = Arc::new(prepared);
         let registered = self.register(&prepared, exported).await?;
         let tool =
@@ -287,21 +297,24 @@ impl Loader {
         candidate: &Candidate,
         bytes: Vec<u8>,
         digest: &Arc<str>,
+        exported: Exported,
     ) -> Result<Prepared, LoadError> {
         let permit = self.compiling.acquire().await;
         let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
         let id = candidate.id.to_string();
-        let compiling = self.compiler.component(&self.engine, bytes.into(), digest);
-        let component = compiling.await?;
-        let pre = self
-            .engine
-            .linker
-            .instantiate_pre(&component)
-            .and_then(PluginPre::new)
-            .map_err(|error| LoadError::Link(compile::reason(&error)))?;
+        let named = Named::new(&self.now_compiling, &id);
+        let component = self.compiler.component(&self.engine, bytes.into(), digest).await?;
+        drop(named);
+        let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
+        let pre = self.engine.linker.instantiate_pre(&component).map_err(misfit)?;
+        // Absent is no error, another shape is.
+        let availability = exported.availability.then(|| GuestIndices::new(&pre));
+        let availability = availability.transpose().map_err(misfit)?;
+        let pre = PluginPre::new(pre).map_err(misfit)?;
         Ok(Prepared {
             engine: Arc::clone(&self.engine),
             pre,
+            availability,
             id,
             rules: Arc::clone(&self.rules),
             authority: OnceLock::new(),
@@ -330,6 +343,29 @@ impl Loader {
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), 300))
         })?;
         convert::registration(registration, exported, limits)
+    }
+}
+
+/// Keeps a plugin among those being compiled, as long as it lives.
+struct Named<'a> {
+    names: &'a watch::Sender<BTreeSet<String>>,
+    id: &'a str,
+}
+
+impl<'a> Named<'a> {
+    fn new(names: &'a watch::Sender<BTreeSet<String>>, id: &'a str) -> Named<'a> {
+        names.send_modify(|names| {
+            names.insert(id.to_owned());
+        });
+        Named { names, id }
+    }
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        self.names.send_modify(|names| {
+            names.remove(self.id);
+        });
     }
 }
 

@@ -306,6 +306,39 @@ fn ready() -> Result<(), String> {
     Ok(())
 }
 
+#[allow(clippy::empty_loop)]
+fn never() -> Result<(), String> {
+    loop {
+        black_box(());
+    }
+}
+
+fn not_today() -> Result<(), String> {
+    Err("no TOKEN\u{1b}".to_owned())
+}
+
+fn broken() -> Result<(), String> {
+    panic!("cannot check")
+}
+
+/// Its check never answers.
+#[tool(toolset = "probe", check = never)]
+fn checked_for_ever(_: Nothing) -> Result<String, Error> {
+    Ok("here".to_owned())
+}
+
+/// Its check says no.
+#[tool(toolset = "probe", check = not_today)]
+fn checked_away(_: Nothing) -> Result<String, Error> {
+    Ok("here".to_owned())
+}
+
+/// Its check crashes.
+#[tool(toolset = "probe", check = broken)]
+fn checked_broken(_: Nothing) -> Result<String, Error> {
+    Ok("here".to_owned())
+}
+
 fn described(available: &[String]) -> Option<String> {
     Some(json!({ "description": format!("among {}", available.len()) }).to_string())
 }
@@ -320,7 +353,7 @@ plugin! {
     tools: [
         echo, every, open, claim_json, blocks, structured, count_words, count, context, peek, look, scribble, link, fail, dislike,
         miss, parse, spin, sleep, grab, try_grab, recurse, crash, exit, flood, chatter, shout,
-        report, write, optional,
+        report, write, optional, checked_for_ever, checked_away, checked_broken,
     ],
     needs: [
         Need::http(["api.example.com"]).reason("to ask it").tools(["echo"]),
