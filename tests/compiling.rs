@@ -129,6 +129,22 @@ async fn a_hundred_thousand_functions_end() {
     let component = format!("(component (core module {functions}))");
     let bomb = wat::parse_str(component).expect("valid WAT");
     check(bomb, "", &["not a toolhost plugin"]).await;
+    let mut exports = String::new();
+    for n in 0..100_000 {
+        let _ = write!(exports, "(export \"e{n}\" (func $f))");
+    }
+    let plugin = format!(
+        r#"(component
+            (import "toolhost:plugin/types@0.1.0" (instance))
+            (core module $m (func (export "f")))
+            (core instance $i (instantiate $m))
+            (func $f (canon lift (core func $i "f")))
+            (export "register" (func $f))
+            (export "call" (func $f))
+            {exports})"#
+    );
+    let bomb = wat::parse_str(plugin).expect("valid WAT");
+    check(bomb, "compile_cpu_time_max = \"10s\"", &["does not compile", "does not fit"]).await;
     let functions = "(func)".repeat(100_000);
     check(module_with(&functions), "compile_cpu_time_max = \"10s\"", ENDED).await;
 }

@@ -22,6 +22,9 @@ async fn stopped(host: &Host, tool: &str, arguments: Value, code: Code, message:
     let outcome = call(host, tool, arguments).await;
     let error = outcome.result.expect_err(tool);
     assert_eq!((error.code, &*error.message), (code, message));
+    // What it used is known, however it ended; what never ran used nothing.
+    let ran = code != Code::InvalidArguments;
+    assert_eq!(outcome.usage.memory_bytes >= 64 << 10, ran, "{:?}", outcome.usage);
     assert_eq!(answer(host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
 }
 

@@ -19,6 +19,8 @@ const NAME_BYTES_MAX: usize = 128;
 const VERSION_BYTES_MAX: usize = 64;
 const NEEDS_MAX: usize = 64;
 const NEED_BYTES_MAX: usize = 8 << 10;
+const NEED_KIND_BYTES_MAX: usize = 64;
+const NEED_REASON_BYTES_MAX: usize = 512;
 const EXTENSIONS_MAX: usize = 64;
 const EMOJI_BYTES_MAX: usize = 32;
 const VARIABLES_MAX: usize = 32;
@@ -67,9 +69,17 @@ pub(super) fn registration(
         let given = registration.extensions.len();
         return nonsense(format!("{given} extensions; allowed are {EXTENSIONS_MAX}"));
     }
-    if let Some(need) = registration.needs.iter().find(|need| need.value.len() > NEED_BYTES_MAX) {
+    let too_large = |need: &&types::Need| {
+        need.value.len() > NEED_BYTES_MAX
+            || need.kind.len() > NEED_KIND_BYTES_MAX
+            || need.reason.len() > NEED_REASON_BYTES_MAX
+    };
+    if let Some(need) = registration.needs.iter().find(too_large) {
         let kind = text::one_line(&text::cut(&need.kind, 40));
-        return nonsense(format!("need `{kind}` is larger than {NEED_BYTES_MAX} bytes"));
+        return nonsense(format!(
+            "of need `{kind}` the kind may have {NEED_KIND_BYTES_MAX} bytes, the value \
+             {NEED_BYTES_MAX} and the reason {NEED_REASON_BYTES_MAX}"
+        ));
     }
     let (mut specs, mut rejected) = (Vec::new(), Vec::new());
     for tool in registration.tools {
