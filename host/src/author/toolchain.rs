@@ -124,9 +124,12 @@ impl Toolchain {
             })
             .collect();
         if let Kind::FromSources { linker } = &self.kind {
+            // Debian's C library is older than its standard library: the SDK stands in for what
+            // is missing, under this flag.
             let flags = format!(
                 "-Clink-self-contained=no -Lnative={WASI_LIBC} \
-                 -Clink-arg={WASI_LIBC}/crt1-reactor.o -Ctarget-feature=+crt-static"
+                 -Clink-arg={WASI_LIBC}/crt1-reactor.o -Ctarget-feature=+crt-static \
+                 --cfg=toolhost_old_libc"
             );
             environment.extend([
                 ("RUSTC_BOOTSTRAP".into(), "1".into()),

@@ -35,6 +35,8 @@
 
 pub mod log;
 mod need;
+#[cfg(toolhost_old_libc)]
+mod old_libc;
 mod output;
 mod runtime;
 mod schema;
