@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn grant(text: &str) -> DirGrant {
-        DirGrant::parse(text, Some(Path::new("/work"))).expect(text)
+        DirGrant::parse(text, Some(Path::new("/project"))).expect(text)
     }
 
     #[test]
@@ -163,14 +163,14 @@ mod tests {
         for (text, written) in [
             ("/data:ro", "/data:ro"),
             ("/data=/in:rw", "/data=/in:rw"),
-            (".:ro", "/work:ro"),
-            ("./a/b=b:ro", "/work/a/b=b:ro"),
+            (".:ro", "/project:ro"),
+            ("./a/b=b:ro", "/project/a/b=b:ro"),
         ] {
             assert_eq!(grant(text).to_string(), written);
             assert_eq!(grant(written), grant(text));
         }
         for bad in ["/data", "/data:rx", ":ro", "/data=:ro", "../x:ro", ""] {
-            assert!(DirGrant::parse(bad, Some(Path::new("/work"))).is_err(), "{bad}");
+            assert!(DirGrant::parse(bad, Some(Path::new("/project"))).is_err(), "{bad}");
         }
         assert!(DirGrant::parse("data:ro", None).is_err());
     }
@@ -203,7 +203,7 @@ mod tests {
     fn the_hosts_own_folders_are_refused() {
         let own = [
             OwnFolder { path: "/home/u/.state".into(), what: "state", readable: false },
-            OwnFolder { path: "/work/plugins".into(), what: "plugins", readable: true },
+            OwnFolder { path: "/project/plugins".into(), what: "plugins", readable: true },
         ];
         let refused = |path: &str, access| refusal(Path::new(path), access, &own).is_some();
         assert!(refused("/home/u/.state", Access::Read));
@@ -211,9 +211,9 @@ mod tests {
         assert!(refused("/home/u", Access::Read));
         assert!(refused("/", Access::Read));
         assert!(!refused("/home/u/.stately", Access::Write));
-        assert!(!refused("/work", Access::Read));
-        assert!(refused("/work", Access::Write));
-        assert!(refused("/work/plugins/x", Access::Write));
-        assert!(!refused("/work/src", Access::Write));
+        assert!(!refused("/project", Access::Read));
+        assert!(refused("/project", Access::Write));
+        assert!(refused("/project/plugins/x", Access::Write));
+        assert!(!refused("/project/src", Access::Write));
     }
 }
