@@ -185,8 +185,8 @@ fn the_program_grants_and_revokes() {
         granted,
         format!(
             "exit 0\n--- stdout\n\
-             plugin:probe may use HOME/work/data:ro, as long as its bytes are sha256:{digest}\n\
-             plugin:probe may use HOME/work/data=in:ro, as long as its bytes are sha256:{digest}\n\
+             plugin:probe may use HOME/project/data:ro, as long as its bytes are sha256:{digest}\n\
+             plugin:probe may use HOME/project/data=in:ro, as long as its bytes are sha256:{digest}\n\
              --- stderr\n"
         )
     );
@@ -219,7 +219,7 @@ fn wrong_grants_are_explained() {
     check(&["grant", "probe", "--dir", "none:ro"], "cannot be granted: No such file");
     check(&["grant", "probe", "--dir", "data/file:ro"], "cannot be granted: Not a directory");
     check(&["grant", "none", "--dir", "data:ro"], "there is no plugin `none`");
-    check(&["grant", "probe", "--dir", "../work:ro"], "the path has `..`");
+    check(&["grant", "probe", "--dir", "../project:ro"], "the path has `..`");
     check(
         &["grant", "probe", "--dir", "/:ro"],
         "which holds toolhost's configuration; grant a narrower directory",

@@ -120,8 +120,8 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) fn new() -> Lab {
         let home = TempDir::new().expect("a folder");
-        fs::create_dir(home.path().join("work")).expect("a folder");
-        fs::create_dir(home.path().join("work/plugins")).expect("a folder");
+        fs::create_dir(home.path().join("project")).expect("a folder");
+        fs::create_dir(home.path().join("project/plugins")).expect("a folder");
         Lab { home, config: String::new() }
     }
 
@@ -147,7 +147,7 @@ impl Lab {
 
     /// The folder in which the program runs.
     pub(crate) fn work(&self) -> PathBuf {
-        self.home.path().join("work")
+        self.home.path().join("project")
     }
 
     pub(crate) fn plugins(&self) -> PathBuf {
