@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolhost::tool::{Code, ProgressSink};
 use toolhost::{Call, Host};
 
-use crate::support::{Lab, answer, call, from_wat, guest, registering};
+use crate::support::{Lab, answer, call, guest, registering};
 
 async fn host(limits: &str) -> Host {
     Lab::new()
@@ -214,44 +214,6 @@ async fn tools_max_obeyed() {
     assert_eq!(lab.host().await.catalog().tools().len(), 300);
 }
 
-/// A guest with one tool, `grow`, that crashes unless its table can grow to so many elements.
-fn table_of(elements: usize) -> Vec<u8> {
-    // The registration as it lies in memory: a list of one tool, whose fields are all absent
-    // but for its name, its toolset and the schema of its arguments.
-    from_wat(&format!(
-        r#"(module
-            (memory (export "memory") 1)
-            (table $table 1 funcref)
-            (data (i32.const 20) "\00\01\00\00\01\00\00\00")
-            (data (i32.const 256)
-                "\00\04\00\00\04\00\00\00\08\04\00\00\01\00\00\00\00\00\00\00\00\00\00\00\0c\04\00\00\02\00\00\00")
-            (data (i32.const 1024) "grow\00\00\00\00t\00\00\00{{}}")
-            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 8192)
-            (func (export "register") (result i32) i32.const 0)
-            (func (export "call") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
-                (result i32)
-                (if (i32.eq (table.grow $table (ref.null func) (i32.const {more})) (i32.const -1))
-                    (then unreachable))
-                i32.const 2048)
-        )"#,
-        more = elements - 1
-    ))
-}
-
-#[tokio::test]
-async fn table_elements_max() {
-    let limits = "[limits]\ntable_elements_max = 10000";
-    let host = Lab::new().config(limits).with("x.wasm", table_of(10_000)).host().await;
-    assert_eq!(answer(&host, "grow", json!({})).await, r#"{"content":[]}"#);
-    let host = Lab::new().config(limits).with("x.wasm", table_of(10_001)).host().await;
-    let error = call(&host, "grow", json!({})).await.result.expect_err("too many");
-    assert_eq!(error.code, Code::Memory);
-    assert_eq!(
-        error.message,
-        "stopped: a table of 10001 elements exceeds `table_elements_max` of 10000"
-    );
-}
-
 #[tokio::test]
 async fn plugin_files_max() {
     let lab = Lab::new()
@@ -318,35 +280,5 @@ async fn many_loops_are_refused_within_bounds() {
         }
     }
     assert_eq!((stopped, busy), (16, 48));
-    assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
-}
-
-#[tokio::test]
-async fn five_thousand_tools_if_the_operator_says_so() {
-    let lab =
-        Lab::new().config("[limits]\ntools_max = 5000").with("x.wasm", registering("many 5000"));
-    let host = lab.host().await;
-    assert_eq!(host.catalog().tools().len(), 5_000);
-    assert_eq!(
-        answer(&host, "tool_4999", json!({})).await,
-        r#"{"result":"tool_4999 of many 5000"}"#
-    );
-    let lab = lab.with("x.wasm", registering("many 5001"));
-    assert!(
-        lab.status("x.wasm").await.starts_with("registers 5001 tools, and `tools_max` is 5000")
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn check_time_max() {
-    let host = host("check_time_max = \"1s\"").await;
-    let unavailable = host.unavailable().await;
-    let expected = [
-        ("checked_away", "no TOKEN\\u{1b}"),
-        ("checked_broken", "the tool crashed: it aborted (a panic, most likely)"),
-        ("checked_for_ever", "its check did not answer within `check_time_max` of 1s"),
-    ];
-    let expected = expected.map(|(name, reason)| (name.to_owned(), reason.to_owned()));
-    assert_eq!(unavailable.into_iter().collect::<Vec<_>>(), expected);
     assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
 }

@@ -9,6 +9,7 @@ mod grants;
 mod layering;
 mod limits;
 mod loading;
+mod misbehaving;
 mod readme;
 mod registry;
 mod scripts;

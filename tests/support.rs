@@ -218,7 +218,7 @@ impl Lab {
     }
 }
 
-fn shown(status: &SourceStatus, host: &Host) -> String {
+pub(crate) fn shown(status: &SourceStatus, host: &Host) -> String {
     let mut lines = Vec::new();
     match &status.state {
         Err(reason) => lines.push(reason.clone()),

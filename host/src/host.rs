@@ -17,7 +17,7 @@ use crate::lock::{self, LockError};
 use crate::plugin::{Candidate, DirectoryRules, EngineError, LoadError, Loaded, Loader};
 use crate::registry::{Catalog, Registry, SourceReport};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
-use crate::tool::{Call, Outcome, PluginId, PluginIdError};
+use crate::tool::{Call, Meter, Outcome, PluginId, PluginIdError, Usage};
 
 /// What a host is started with. It reads no environment and no home of its own.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,15 @@ pub enum InspectError {
     /// It is no plugin.
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+/// Why a tool cannot work at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// In one sentence.
+    pub reason: String,
+    /// What its check used.
+    pub usage: Usage,
 }
 
 /// A running host.
@@ -148,7 +157,7 @@ impl Host {
     ///
     /// # Cancel safety
     /// Dropping the future stops the checks.
-    pub async fn unavailable(&self) -> BTreeMap<String, String> {
+    pub async fn unavailable(&self) -> BTreeMap<String, Unavailable> {
         let catalog = self.registry.current();
         let asked: Vec<_> = catalog
             .tools()
@@ -158,23 +167,27 @@ impl Host {
             .collect();
         let mut left: BTreeSet<String> = asked.iter().map(|(name, _)| name.clone()).collect();
         let checks = asked.into_iter().map(|(name, tool)| async move {
-            let answer = tool.check().await;
-            (name, answer)
+            let meter = Arc::new(Meter::default());
+            let answer = tool.check(Arc::clone(&meter)).await;
+            (name, answer, meter.usage())
         });
         let mut answers = futures_util::stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE);
         let mut unavailable = BTreeMap::new();
         let collect = async {
-            while let Some((name, answer)) = answers.next().await {
+            while let Some((name, answer, usage)) = answers.next().await {
                 left.remove(&name);
                 if let Err(reason) = answer {
-                    unavailable.insert(name, reason);
+                    unavailable.insert(name, Unavailable { reason, usage });
                 }
             }
         };
         // Whoever was not asked in time is named as well.
         let _ = tokio::time::timeout(2 * self.check_time_max, collect).await;
-        let late = left.into_iter().map(|name| (name, "it was not checked in time".to_owned()));
-        unavailable.extend(late);
+        let late = Unavailable {
+            reason: "it was not checked in time".to_owned(),
+            usage: Usage::default(),
+        };
+        unavailable.extend(left.into_iter().map(|name| (name, late.clone())));
         unavailable
     }
 
@@ -220,7 +233,7 @@ pub async fn inspect(
     };
     let limits = Arc::new(settings.config.limits.clone());
     let loader = loader(Arc::clone(&limits), 1, settings)?;
-    let mut loaded = loader.load(&candidate).await?;
+    let mut loaded = loader.load(&candidate, &Arc::default()).await?;
     let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
     loaded.registration.allow_tool_override = plugin.allow_tool_override;
     let registry = Registry::new(limits, HashMap::new());

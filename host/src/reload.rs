@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::lock::Pin;
 use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
 use crate::registry::Registry;
-use crate::tool::{Need, Origin, PluginId, Registration, SourceId};
+use crate::tool::{Meter, Need, Origin, PluginId, Registration, SourceId, Usage};
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct SourceStatus {
     pub source: Option<SourceId>,
     /// What it is, or on one line why it is no plugin and what to do.
     pub state: Result<Ready, String>,
+    /// What its `register` used, also when it was stopped.
+    pub usage: Usage,
 }
 
 /// A plugin that loaded. Its tools are in the catalog's report on its source.
@@ -86,28 +88,30 @@ pub async fn load_all(
 async fn load_side_by_side(
     found: Vec<Found>,
     loader: &Arc<Loader>,
-) -> (Vec<(Found, Loaded)>, Vec<SourceStatus>) {
+) -> (Vec<(Found, Loaded, Usage)>, Vec<SourceStatus>) {
     let mut loads = JoinSet::new();
     // Reading and hashing keep a core busy; what compiles waits at the loader's own permits.
     let width = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let mut waiting = found.into_iter();
-    let mut running: HashMap<Id, Found> = HashMap::new();
+    let mut running: HashMap<Id, (Found, Arc<Meter>)> = HashMap::new();
     let (mut loaded, mut failed) = (Vec::new(), Vec::new());
     loop {
         for found in waiting.by_ref().take(width - running.len()) {
             let (loader, candidate) = (Arc::clone(loader), found.candidate.clone());
-            let load = loads.spawn(async move { loader.load(&candidate).await });
-            running.insert(load.id(), found);
+            let meter = Arc::new(Meter::default());
+            let counting = Arc::clone(&meter);
+            let load = loads.spawn(async move { loader.load(&candidate, &counting).await });
+            running.insert(load.id(), (found, meter));
         }
         let Some(joined) = loads.join_next_with_id().await else { break };
         let (id, result) = match joined {
             Ok((id, result)) => (id, result),
             Err(error) => (error.id(), Err(LoadError::Internal(error.to_string()))),
         };
-        let Some(found) = running.remove(&id) else { continue };
+        let Some((found, meter)) = running.remove(&id) else { continue };
         match result {
-            Ok(plugin) => loaded.push((found, plugin)),
-            Err(error) => failed.push(status(&found, Err(error.to_string()))),
+            Ok(plugin) => loaded.push((found, plugin, meter.usage())),
+            Err(error) => failed.push(status(&found, Err(error.to_string()), meter.usage())),
         }
     }
     (loaded, failed)
@@ -115,18 +119,18 @@ async fn load_side_by_side(
 
 /// Gives each plugin its authority, and publishes all of them at once.
 fn publish(
-    mut loaded: Vec<(Found, Loaded)>,
+    mut loaded: Vec<(Found, Loaded, Usage)>,
     registry: &Registry,
     config: &Config,
     remembered: &Remembered,
 ) -> Vec<SourceStatus> {
     // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
     let age = |plugin: &Loaded| remembered.bundled.get(&*plugin.facts.digest).copied();
-    loaded.sort_by_cached_key(|(found, plugin)| {
+    loaded.sort_by_cached_key(|(found, plugin, _)| {
         (age(plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
     });
     let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-    for (found, plugin) in loaded {
+    for (found, plugin, usage) in loaded {
         let is_bundled = age(&plugin).is_some();
         let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
             *digest == plugin.facts.digest
@@ -154,7 +158,7 @@ fn publish(
                 ..plugin.registration
             });
         }
-        statuses.push(status(&found, Ok(ready)));
+        statuses.push(status(&found, Ok(ready), usage));
     }
     registry.publish(registrations);
     statuses
@@ -188,9 +192,14 @@ fn authorise(
         .collect()
 }
 
-fn status(found: &Found, state: Result<Ready, String>) -> SourceStatus {
+fn status(found: &Found, state: Result<Ready, String>, usage: Usage) -> SourceStatus {
     let Candidate { id, folder, path } = found.candidate.clone();
-    SourceStatus { path, source: Some(SourceId::Plugin { id, folder }), state }
+    SourceStatus { path, source: Some(SourceId::Plugin { id, folder }), state, usage }
+}
+
+/// The status of what was never loaded.
+fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
+    SourceStatus { path, source, state: Err(reason), usage: Usage::default() }
 }
 
 /// A file that is worth a try.
@@ -228,7 +237,7 @@ fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<SourceStatu
                 }));
                 statuses.extend(problems);
             }
-            Err(reason) => statuses.push(SourceStatus { path, source: None, state: Err(reason) }),
+            Err(reason) => statuses.push(refused(path, None, reason)),
         }
     }
     (found, statuses)
@@ -252,11 +261,9 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidate>, Vec<SourceSta
         let Some(stem) = wasm_stem(&path) else { continue };
         match PluginId::from_stem(&stem) {
             Ok(id) => candidates.entry(id).or_default().push(path),
-            Err(error) => statuses.push(SourceStatus {
-                path,
-                source: None,
-                state: Err(format!("{error}; rename the file")),
-            }),
+            Err(error) => {
+                statuses.push(refused(path, None, format!("{error}; rename the file")));
+            }
         }
     }
     let mut found = Vec::new();
@@ -289,10 +296,9 @@ fn twins(id: &PluginId, folder: &Path, paths: &[PathBuf]) -> Vec<SourceStatus> {
     );
     paths
         .iter()
-        .map(|path| SourceStatus {
-            path: path.clone(),
-            source: Some(SourceId::Plugin { id: id.clone(), folder: folder.to_owned() }),
-            state: Err(reason.clone()),
+        .map(|path| {
+            let source = SourceId::Plugin { id: id.clone(), folder: folder.to_owned() };
+            refused(path.clone(), Some(source), reason.clone())
         })
         .collect()
 }

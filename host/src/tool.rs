@@ -40,11 +40,11 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
 
     /// Answers whether the tool can work at present, or in one sentence why not. It ends within
-    /// the tool's own time limit.
+    /// the tool's own time limit, and counts in `meter` what it uses.
     ///
     /// # Cancel safety
     /// Dropping the future stops the check.
-    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+    fn check(&self, _meter: Arc<Meter>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 }

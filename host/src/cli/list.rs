@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::ui::Ui;
 use super::{Global, loaded_host};
+use crate::host::Unavailable;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
 use crate::tool::{Origin, Rejection, SourceId, ToolSpec};
@@ -37,7 +38,7 @@ struct Listing<'a> {
     sources: &'a [SourceStatus],
     catalog: &'a Catalog,
     /// Tools that cannot work at present, with the reason.
-    unavailable: &'a BTreeMap<String, String>,
+    unavailable: &'a BTreeMap<String, Unavailable>,
 }
 
 impl Listing<'_> {
@@ -102,7 +103,9 @@ impl Listing<'_> {
     }
 
     fn state(&self, entry: &Entry) -> String {
-        if let Some(reason) = self.unavailable.get(entry.tool.spec().name.as_str()) {
+        if let Some(Unavailable { reason, .. }) =
+            self.unavailable.get(entry.tool.spec().name.as_str())
+        {
             return format!("unavailable: {}", crate::text::cut(reason, 80));
         }
         let source = &entry.source;

@@ -55,21 +55,20 @@ impl Tool for PluginTool {
         Box::pin(self.run(invocation))
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(self.run_check())
+    fn check(&self, meter: Arc<Meter>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(self.run_check(meter))
     }
 }
 
 impl PluginTool {
     /// Runs `check`, with the tool's own authority.
-    async fn run_check(&self) -> Result<(), String> {
+    async fn run_check(&self, meter: Arc<Meter>) -> Result<(), String> {
         let plugin = &self.plugin;
         let (true, Some(availability)) = (self.spec.has_check, &plugin.availability) else {
             return Ok(());
         };
         let limits = &plugin.engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
-        let meter = Arc::new(Meter::default());
         let directories = self.directories(&[]);
         let mut store =
             store::new(&plugin.engine, &plugin.id, meter, None, transfer_bytes_max, &directories)
@@ -173,10 +172,12 @@ impl Prepared {
     ///
     /// # Cancel safety
     /// Dropping the future stops the guest.
-    pub(super) async fn register(&self) -> Result<Result<types::Registration, String>, CallError> {
+    pub(super) async fn register(
+        &self,
+        meter: Arc<Meter>,
+    ) -> Result<Result<types::Registration, String>, CallError> {
         let limits = &self.engine.limits;
         let allowed = limits.registration_bytes_max.0;
-        let meter = Arc::new(Meter::default());
         let mut store = store::new(&self.engine, &self.id, meter, None, allowed, &[])
             .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
         let answer = match self.instantiate(&mut store).await {

@@ -24,7 +24,7 @@ use super::instance::{Authority, PluginTool, Prepared};
 use crate::authority::{self, DirGrant};
 use crate::limits::Limits;
 use crate::text;
-use crate::tool::{Code, Origin, PluginId, Registration, SourceId, Tool};
+use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
 
 /// How often a file is read again that changes while it is read.
 const READS_MAX: usize = 5;
@@ -233,14 +233,19 @@ impl Loader {
 
     /// Loads one plugin: reads, checks, compiles, links and registers it.
     ///
-    /// The registration has the origin of least trust; the caller knows better.
+    /// The registration has the origin of least trust; the caller knows better. `meter` counts
+    /// what `register` uses, also when it is stopped.
     ///
     /// # Errors
     /// With the reason and the repair, for whoever put the file there.
     ///
     /// # Cancel safety
     /// Dropping the future stops the plugin's `register`, and kills a compiling process.
-    pub async fn load(&self, candidate: &Candidate) -> Result<Loaded, LoadError> {
+    pub async fn load(
+        &self,
+        candidate: &Candidate,
+        meter: &Arc<Meter>,
+    ) -> Result<Loaded, LoadError> {
         let bytes = self.read(&candidate.path).await?;
         let size = bytes.len() as u64;
         let digest = compile::digest(&bytes);
@@ -248,7 +253,7 @@ impl Loader {
         let exported = exported(&surface);
         let prepared = self.prepare(candidate, bytes, &digest, exported).await?;
         let prepared = Arc::new(prepared);
-        let registered = self.register(&prepared, exported).await?;
+        let registered = self.register(&prepared, exported, meter).await?;
         let tool =
             |spec| Arc::new(PluginTool { spec, plugin: Arc::clone(&prepared) }) as Arc<dyn Tool>;
         Ok(Loaded {
@@ -325,10 +330,12 @@ impl Loader {
         &self,
         prepared: &Prepared,
         exported: Exported,
+        meter: &Arc<Meter>,
     ) -> Result<convert::Registered, LoadError> {
         let limits = &self.engine.limits;
         let time_max = limits.register_time_max;
-        let Ok(answer) = tokio::time::timeout(time_max, prepared.register()).await else {
+        let Ok(answer) = tokio::time::timeout(time_max, prepared.register(Arc::clone(meter))).await
+        else {
             return Err(LoadError::RegisterTime(humantime::format_duration(time_max).to_string()));
         };
         let answer = answer.map_err(|error| match error.code {
