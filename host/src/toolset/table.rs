@@ -15,6 +15,10 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
 pub(super) struct Table {
     pub(super) core: BTreeSet<String>,
     pub(super) toolsets: BTreeMap<String, StaticToolset>,
+    /// The toolsets that a user is asked about, platform by platform.
+    pub(super) configurable: BTreeSet<String>,
+    /// Those of them that are off until a user asks for them.
+    pub(super) default_off: BTreeSet<String>,
     agent_loop: BTreeSet<String>,
     /// Names of former times, with their tools.
     pub(super) legacy: BTreeMap<String, Vec<String>>,
@@ -41,6 +45,11 @@ impl StaticToolset {
     pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
         let core = self.core.then(|| TABLE.core.iter()).into_iter().flatten();
         core.chain(&self.tools).map(String::as_str)
+    }
+
+    /// It has no tools but those that join it.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.core && self.tools.is_empty() && self.includes.is_empty()
     }
 }
 
@@ -94,6 +103,10 @@ mod tests {
 
     #[test]
     fn its_lists_name_what_exists() {
+        for name in TABLE.configurable.iter().chain(&TABLE.default_off) {
+            assert!(is_builtin_toolset(name), "{name}");
+        }
+        assert!(TABLE.default_off.is_subset(&TABLE.configurable));
         assert!(TABLE.agent_loop.is_subset(&TABLE.core));
         for name in TABLE.legacy.keys() {
             assert!(!is_builtin_toolset(name), "{name}");
