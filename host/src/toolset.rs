@@ -14,6 +14,7 @@
 //! What this room does not do: know which tools exist or are available (a selection may name
 //! tools that nobody registered), read the environment, or keep anything between two questions.
 
+mod distribution;
 mod platform;
 mod selection;
 mod table;
@@ -21,6 +22,7 @@ mod user;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+pub use distribution::{Sampled, UnknownDistribution, distribution, distributions, sample};
 pub use platform::Platform;
 pub use selection::{Selected, Selection, Unknown};
 pub use table::{core_tools, is_agent_loop_tool, is_builtin_toolset, is_core_tool};

@@ -22,6 +22,8 @@ pub(super) struct Table {
     agent_loop: BTreeSet<String>,
     /// Names of former times, with their tools.
     pub(super) legacy: BTreeMap<String, Vec<String>>,
+    /// By name: of each toolset, in how many samples of a hundred it is.
+    pub(super) distributions: BTreeMap<String, BTreeMap<String, u8>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!((members("browser"), members("kanban"), members("coding")), (13, 12, 32));
         assert_eq!((members("hermes-cli"), members("hermes-discord")), (52, 54));
         assert_eq!((members("hermes-acp"), members("hermes-api-server")), (29, 35));
-        assert_eq!(TABLE.legacy.len(), 9);
+        assert_eq!((TABLE.legacy.len(), TABLE.distributions.len()), (9, 17));
         for (name, toolset) in &TABLE.toolsets {
             assert!(toolset.description.ends_with('.'), "{name}: {}", toolset.description);
             for included in &toolset.includes {
@@ -108,6 +110,13 @@ mod tests {
         }
         assert!(TABLE.default_off.is_subset(&TABLE.configurable));
         assert!(TABLE.agent_loop.is_subset(&TABLE.core));
+        for (name, percents) in &TABLE.distributions {
+            assert!(!percents.is_empty(), "{name}");
+            for (toolset, percent) in percents {
+                assert!(is_builtin_toolset(toolset), "{name}: {toolset}");
+                assert!((1..=100).contains(percent), "{name}: {toolset} {percent}");
+            }
+        }
         for name in TABLE.legacy.keys() {
             assert!(!is_builtin_toolset(name), "{name}");
         }
