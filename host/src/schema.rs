@@ -7,6 +7,7 @@
 //!
 //! What this room does not do: fetch anything. A `$ref` to a file or an address is an error.
 
+mod clean;
 mod expand;
 
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -16,6 +17,8 @@ use thiserror::Error;
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::Violation;
+
+pub use clean::clean;
 
 /// Most errors reported for one set of arguments.
 const ERRORS_MAX: usize = 5;
