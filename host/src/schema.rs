@@ -5,10 +5,14 @@
 //! into a tree of bounded size; where the tree is cut, the check accepts anything. Expansion
 //! only ever makes the check more lenient, never stricter: the tool sees the arguments too.
 //!
+//! What models are shown is another matter: a schema is written anew for each vendor, with what
+//! the vendor refuses left out, and the registered one goes on checking the arguments.
+//!
 //! What this room does not do: fetch anything. A `$ref` to a file or an address is an error.
 
 mod clean;
 mod expand;
+mod format;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value, json};
@@ -19,6 +23,7 @@ use crate::text;
 use crate::tool::Violation;
 
 pub use clean::clean;
+pub use format::{Definition, Format, FormatError};
 
 /// Most errors reported for one set of arguments.
 const ERRORS_MAX: usize = 5;
