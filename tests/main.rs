@@ -5,6 +5,7 @@ mod cli;
 mod compiling;
 mod contract;
 mod files;
+mod formats;
 mod grants;
 mod layering;
 mod limits;
