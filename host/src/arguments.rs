@@ -1,59 +1,66 @@
 //! Arguments of a call: from the caller's text to a checked JSON object.
 //!
-//! What this room does not do yet: repair or coerce. What it refuses, it explains: where,
-//! what was given, what is allowed.
+//! Models write JSON that is nearly right, and texts where a value is declared. [`parse`] repairs
+//! the first, [`coerce`] the second; every repair is recorded and logged. What cannot be repaired
+//! is refused and explained: where, what was given, what is allowed. Unlike Hermes, the host
+//! never goes on with `{}` in place of arguments it could not read: a call that loses its
+//! arguments silently is worse than one that fails.
+
+mod coerce;
+mod explain;
+mod read;
+mod repair;
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
-use crate::text;
-use crate::tool::{CallError, Code, Violation};
+use crate::tool::CallError;
 
-/// Characters of a line shown around a position in it.
-const LINE_CHARS_MAX: usize = 60;
+pub use coerce::coerce;
+pub use explain::explain;
 
-/// Reads arguments from JSON text. An empty text is read as `{}`.
-///
-/// # Errors
-/// If the text is too long, not JSON (with position and a caret), or not an object.
-pub fn parse(text: &str, limits: &Limits) -> Result<Map<String, Value>, CallError> {
-    let (given, allowed) = (text.len(), limits.arguments_bytes_max.as_usize());
-    if given > allowed {
-        let message =
-            format!("arguments of {given} bytes exceed `arguments_bytes_max` of {allowed}");
-        return Err(invalid(message));
-    }
-    if text.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(arguments)) => Ok(arguments),
-        Ok(other) => Err(invalid(format!(
-            "arguments must be a JSON object such as {{\"key\": \"value\"}}; given is {}",
-            kind(&other)
-        ))),
-        Err(error) => Err(not_json(text, &error)),
-    }
+/// Arguments as they were read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read {
+    /// The arguments.
+    pub value: Map<String, Value>,
+    /// What was repaired, each as a short fragment such as "removed 1 trailing comma". If there
+    /// is anything, the text itself is no JSON of `value` and must not be passed on.
+    pub repairs: Vec<String>,
 }
 
-/// Explains how arguments break the schema of a tool: for each violation its path, and for an
-/// unknown name the nearest one that is declared.
-pub fn explain(tool: &str, violations: &[Violation], parameters: &Value) -> CallError {
-    let describe = |violation: &Violation| {
-        let place = if violation.path.is_empty() { "/" } else { &violation.path };
-        let hint = nearest_property(violation, parameters)
-            .map(|name| format!("; did you mean `{name}`?"))
-            .unwrap_or_default();
-        format!("{place}: {}{hint}", violation.message)
+/// Reads arguments from JSON text, repairing it if need be. The time is linear in the text.
+///
+/// An empty text, `null` and `None` are read as `{}`. Repaired are: control characters in
+/// strings, commas before a closing bracket, `}` and `]` missing or surplus at the end.
+///
+/// # Errors
+/// If the text is too long, cannot be repaired (with position and a caret), has a key twice in
+/// one object, is nested more than 127 levels deep, or is not an object.
+pub fn parse(text: &str, limits: &Limits) -> Result<Read, CallError> {
+    let (given, allowed) = (text.len(), limits.arguments_bytes_max.as_usize());
+    if given > allowed {
+        return Err(explain::too_long(given, allowed));
+    }
+    match text.trim() {
+        "" => return Ok(Read::default()),
+        word @ ("null" | "None") => {
+            return object(json!({}), vec![format!("read `{word}` as `{{}}`")]);
+        }
+        _ => {}
+    }
+    let error = match read::read(text) {
+        Ok(value) => return object(value, Vec::new()),
+        Err(error) => error,
     };
-    let described: Vec<String> = violations.iter().map(describe).collect();
-    let errors: Vec<Value> = violations
-        .iter()
-        .zip(&described)
-        .map(|(violation, text)| json!({ "path": violation.path, "message": text }))
-        .collect();
-    invalid(format!("invalid arguments for `{tool}`: {}", described.join("; ")))
-        .with("errors", errors)
+    // A key that stands twice is an error of the data: no repair could say which one is meant.
+    if !error.is_data()
+        && let Some(repaired) = repair::repair(text, allowed)
+        && let Ok(value) = read::read(&repaired.text)
+    {
+        return object(value, repaired.repairs);
+    }
+    Err(explain::not_json(text, &error))
 }
 
 /// Builds arguments from `key=value` pairs, as a command line has them.
@@ -73,49 +80,14 @@ pub fn from_pairs<'a>(
     pairs.into_iter().map(|(key, text)| (key.to_owned(), value(key, text))).collect()
 }
 
-/// For an unexpected property at the top: the declared one whose name is most like it.
-fn nearest_property(violation: &Violation, parameters: &Value) -> Option<String> {
-    if !violation.path.is_empty() || !violation.message.starts_with("Additional properties") {
-        return None;
+fn object(value: Value, repairs: Vec<String>) -> Result<Read, CallError> {
+    let Value::Object(value) = value else {
+        return Err(explain::not_an_object(&value));
+    };
+    for repair in &repairs {
+        tracing::warn!("arguments were repaired: {repair}");
     }
-    let unexpected = violation.message.split('\'').nth(1)?;
-    let declared = parameters["properties"].as_object()?;
-    text::nearest(unexpected, declared.keys().map(String::as_str)).into_iter().next()
-}
-
-fn not_json(text: &str, error: &serde_json::Error) -> CallError {
-    let (line, column) = (error.line(), error.column());
-    let reason = error.to_string();
-    let reason = reason.split(" at line ").next().unwrap_or_default();
-    let message = format!(
-        "arguments are not JSON: {reason} at line {line} column {column}\n{}",
-        pointed(text, line, column)
-    );
-    invalid(message).with("line", line).with("column", column)
-}
-
-/// The line with a caret under the column, cut to a window around it. Columns count bytes.
-fn pointed(text: &str, line: usize, column: usize) -> String {
-    let line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let before = line.char_indices().take_while(|(start, _)| start + 1 < column).count();
-    let start = before.saturating_sub(LINE_CHARS_MAX / 2);
-    let shown: String = line.chars().skip(start).take(LINE_CHARS_MAX).collect();
-    format!("  {}\n  {}^", text::one_line(&shown), " ".repeat(before - start))
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn invalid(message: String) -> CallError {
-    CallError::new(Code::InvalidArguments, message)
+    Ok(Read { value, repairs })
 }
 
 #[cfg(test)]
@@ -123,12 +95,87 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        parse(text, &Limits::default()).expect_err(text).message
+        parse(text, &Limits::default()).expect_err("a refusal").message
+    }
+
+    #[track_caller]
+    fn repaired(text: &str, expected: Value, repairs: &[&str]) {
+        let read = parse(text, &Limits::default()).expect("a repair");
+        assert_eq!(
+            (Value::Object(read.value), read.repairs.as_slice()),
+            (expected, &owned(repairs)[..])
+        );
+    }
+
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn text_that_is_nearly_right_is_repaired() {
+        repaired("", json!({}), &[]);
+        repaired(" \n", json!({}), &[]);
+        repaired(r#" {"a": 1} "#, json!({ "a": 1 }), &[]);
+        repaired("None", json!({}), &["read `None` as `{}`"]);
+        repaired(" null ", json!({}), &["read `null` as `{}`"]);
+        repaired("{\"a\":\"x\ny\"}", json!({ "a": "x\ny" }), &["escaped 1 control character"]);
+        repaired(r#"{"a":[1,],}"#, json!({ "a": [1] }), &["removed 2 trailing commas"]);
+        repaired(r#"{"a":{"b":1"#, json!({ "a": { "b": 1 } }), &["added 2 missing `}`"]);
+        repaired(r#"{"a":1}}]"#, json!({ "a": 1 }), &["removed 2 surplus closing brackets"]);
+    }
+
+    #[test]
+    fn what_cannot_be_repaired_is_refused_and_never_lost() {
+        // Brackets are closed by count, braces first.
+        assert!(refused(r#"{"a":[1,2"#).contains("line 1 column 9"));
+        assert!(refused(r#"{"path":"/a","content":"cut o"#).starts_with("arguments are not JSON"));
+        assert!(refused(r#"{"a":1,"#).starts_with("arguments are not JSON"));
+        assert_eq!(
+            refused(r#"{"a":1,"a":2}}"#),
+            "arguments cannot be read: the key `a` stands twice in one object, as `/a`; keep one \
+             at line 1 column 10\n  {\"a\":1,\"a\":2}}\n           ^"
+        );
+        assert!(refused("[1,]").ends_with("given is an array"));
+        assert!(refused(r#""{}""#).ends_with("given is a string"));
+    }
+
+    #[test]
+    fn foreign_values_are_explained() {
+        assert!(refused(r#"{"a": NaN}"#).contains("JSON has no NaN"));
+        assert!(refused(r#"{"a": -Infinity}"#).contains("JSON has no Infinity"));
+        assert!(refused(r#"{"a": 1e999}"#).contains("number out of range"));
+        assert!(refused(r#"{"a": True}"#).contains("write `true`"));
+        assert!(refused("{'a': 1}").contains("double quotes"));
+        assert!(refused(r#"{"a": "\ud800"}"#).contains("hex escape"));
+        assert!(refused(r#"{"a": "\udc00x"}"#).contains("surrogate"));
+    }
+
+    #[test]
+    fn hostile_text_is_refused_quickly_and_shortly() {
+        let mut limits = Limits::default();
+        limits.set("arguments_bytes_max", "64 MiB").expect("the maximum");
+        let refused = |text: String| {
+            let message = parse(&text, &limits).expect_err("a refusal").message;
+            assert!(message.len() < 600, "{message}");
+            message
+        };
+        let deep = format!("{}{}", "{\"a\":".repeat(10_000), "}".repeat(9_000));
+        assert!(refused(deep).contains("recursion limit"));
+        let started = std::time::Instant::now();
+        let size = 10 << 20;
+        for text in
+            ["{", "[", "}", ",", "{\"", "\"a\n\",", "{\"a\":[],", "\\", ",}", "{,\n", "\u{1}"]
+        {
+            refused(text.repeat(size / text.len()));
+        }
+        refused(format!("{{\"a\":\"{}", "\n".repeat(size)));
+        refused(format!("{{\"a\":1{}", "} ".repeat(size / 2)));
+        refused(format!("{{\"a\":1{}", "}]".repeat(size / 2)));
+        assert!(started.elapsed().as_secs() < 60, "linear, however slow the machine");
     }
 
     #[test]
     fn text_that_is_no_object_is_explained() {
-        assert!(parse("", &Limits::default()).expect("empty").is_empty());
         assert_eq!(
             refused(r#"{"a": 1 "b": 2}"#),
             "arguments are not JSON: expected `,` or `}` at line 1 column 9\n  {\"a\": 1 \"b\": 2}\n          ^"
@@ -148,20 +195,6 @@ mod tests {
     #[test]
     fn control_characters_are_not_echoed() {
         assert!(!refused("{\"a\": \u{1b}[31m}").contains('\u{1b}'));
-    }
-
-    #[test]
-    fn unknown_names_get_the_nearest_declared_one() {
-        let parameters = json!({ "properties": { "filter": { "type": "string" } } });
-        let violation = Violation {
-            path: String::new(),
-            message: "Additional properties are not allowed ('fliter' was unexpected)".to_owned(),
-        };
-        assert_eq!(
-            explain("t", &[violation], &parameters).message,
-            "invalid arguments for `t`: /: Additional properties are not allowed ('fliter' was \
-             unexpected); did you mean `filter`?"
-        );
     }
 
     #[test]

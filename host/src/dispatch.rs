@@ -67,11 +67,13 @@ impl Dispatch {
         meter: &Arc<Meter>,
     ) -> Result<ToolOutput, CallError> {
         let entry = catalog.find(&call.tool).ok_or_else(|| unknown(catalog, &call.tool))?;
-        let given = Value::Object(arguments::parse(&call.arguments, &self.limits)?);
+        let read = arguments::parse(&call.arguments, &self.limits)?;
+        let given = Value::Object(read.value);
         self.check_arguments(entry, &given, call).await?;
+        let repaired = (!read.repairs.is_empty()).then(|| given.to_string());
         let arguments = match call.arguments.trim() {
             "" => "{}",
-            text => text,
+            text => repaired.as_deref().unwrap_or(text),
         };
         let _permits = self.permits(entry).await?;
 
