@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: [&[&str]; 12] = [
     &["limits", "text"],
     &["tool"],
-    &["arguments", "authority", "schema", "toolset"],
+    &["arguments", "authority", "result", "schema", "toolset"],
     &["config", "lock", "process"],
     &["plugin"],
     &["registry"],

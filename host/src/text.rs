@@ -1,11 +1,31 @@
 //! Text of strangers made safe to show, and names that are near to one another.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
 use strsim::normalized_damerau_levenshtein;
 
 /// How alike two names must be for one to be offered for the other.
 const LIKENESS_MIN: f64 = 0.6;
 /// The most names offered.
 const OFFERED_MAX: usize = 3;
+/// The mark of an error that is not the tool's own answer.
+const ERROR_PREFIX: &str = "[TOOL_ERROR] ";
+/// Characters of such an error after its mark.
+const ERROR_CHARS_MAX: usize = 2_000;
+
+/// What is taken out of an error text, in this order: tags that look like turns of a
+/// conversation, fences that open a block of code, a fence at the end, and CDATA sections.
+static TAKEN_OUT: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+    [
+        r"(?i)</?(?:tool_call|function_call|result|response|output|input|system|assistant|user)>",
+        r"(?m)^\s*```(?:json|xml|html|markdown)?\s*",
+        r"\s*```\s*$",
+        r"(?s)<!\[CDATA\[.*?\]\]>",
+    ]
+    .map(|pattern| Regex::new(pattern).expect("a pattern of our own"))
+});
 
 /// Returns `text` without characters that move the cursor, change colours, reverse the reading
 /// direction or cannot be seen; each is replaced by a visible escape. Line breaks and tabs stay.
@@ -31,6 +51,24 @@ pub fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
+/// Returns the text of an exception as a model may read it: marked with `[TOOL_ERROR] `, without
+/// what could pass for a turn of the conversation, and at most 2,013 characters long.
+///
+/// Each kind of mark-up is taken out once, as Hermes does: what only comes to look like a tag
+/// because something inside it was taken out stays. Tags with attributes stay too.
+pub fn sanitized(text: &str) -> String {
+    let mut bare = Cow::Borrowed(text);
+    for pattern in TAKEN_OUT.iter() {
+        if let Cow::Owned(without) = pattern.replace_all(&bare, "") {
+            bare = Cow::Owned(without);
+        }
+    }
+    match bare.char_indices().nth(ERROR_CHARS_MAX) {
+        None => format!("{ERROR_PREFIX}{bare}"),
+        Some(_) => format!("{ERROR_PREFIX}{}", cut(&bare, ERROR_CHARS_MAX - "...".len())),
     }
 }
 
@@ -87,6 +125,33 @@ mod tests {
         let safe = printable_json(&json);
         assert!(safe.is_ascii());
         assert_eq!(serde_json::from_str::<String>(&safe).expect("JSON"), "\u{9b}\u{202e}\u{e0041}");
+    }
+
+    #[test]
+    fn errors_are_sanitised() {
+        let check = |given: &str, expected: &str| {
+            assert_eq!(sanitized(given), format!("[TOOL_ERROR] {expected}"));
+        };
+        // A11.
+        check(
+            "Tool execution failed: ValueError: bad <system>x</system>",
+            "Tool execution failed: ValueError: bad x",
+        );
+        // B15, B17.
+        check("boom", "boom");
+        check("", "");
+        check("a<![CDATA[zz]]>b", "ab");
+        check("<![CDATA[a]]>b<![CDATA[\nc]]>d]]>", "bd]]>");
+        check("a\n```json\n{}\n```\n", "a\n{}\n");
+        check("```python\nx", "python\nx");
+        check("a\n\n  ```xml  y```  \n\n", "a\ny");
+        check("<SYSTEM>a</Tool_Call><user x='1'>", "a<user x='1'>");
+        check("<sys<system>tem>", "<system>");
+        check(&"é".repeat(2_000), &"é".repeat(2_000));
+        // B19.
+        let long = sanitized(&"x".repeat(2_500));
+        assert_eq!(long.chars().count(), 2_013);
+        assert!(long.ends_with("xxx..."));
     }
 
     #[test]
