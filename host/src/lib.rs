@@ -7,7 +7,8 @@
 //! |---|---|
 //! | [`limits`], [`text`] | every bound; text of strangers made safe to show |
 //! | [`tool`] | the words: tool, call, outcome, registration |
-//! | [`authority`], [`toolset`], [`schema`], [`arguments`], [`result`] | rules, pure |
+//! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
+//! | [`repair`], [`result`] | names nearly right; results too large; pure |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
@@ -24,6 +25,7 @@ pub mod tool;
 
 pub mod arguments;
 pub mod authority;
+pub mod repair;
 pub mod result;
 pub mod schema;
 pub mod toolset;
