@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: [&[&str]; 12] = [
     &["limits", "text"],
     &["tool"],
-    &["arguments", "authority", "repair", "result", "schema", "toolset"],
+    &["arguments", "authority", "batch", "repair", "result", "schema", "toolset"],
     &["config", "lock", "process"],
     &["plugin"],
     &["registry"],

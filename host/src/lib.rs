@@ -8,7 +8,7 @@
 //! | [`limits`], [`text`] | every bound; text of strangers made safe to show |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
-//! | [`repair`], [`result`] | names nearly right; results too large; pure |
+//! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
@@ -25,6 +25,7 @@ pub mod tool;
 
 pub mod arguments;
 pub mod authority;
+pub mod batch;
 pub mod repair;
 pub mod result;
 pub mod schema;
