@@ -38,28 +38,34 @@ async fn outputs_become_json_for_the_model() {
 #[tokio::test]
 async fn errors_of_the_tool_and_of_the_caller() {
     let host = probe().await;
-    check(&host, "fail", json!({ "text": "no" }), r#"{"error":"no","code":"failed"}"#).await;
+    check(&host, "fail", json!({ "text": "no" }), r#"{"error":"[TOOL_ERROR] no","code":"failed"}"#)
+        .await;
     check(
         &host,
         "dislike",
         json!({ "text": "bad" }),
-        r#"{"error":"bad","code":"invalid_arguments","path":"/text"}"#,
+        r#"{"error":"[TOOL_ERROR] bad","code":"invalid_arguments","path":"/text"}"#,
     )
     .await;
-    check(&host, "miss", json!({ "text": "gone" }), r#"{"error":"gone","code":"unavailable"}"#)
-        .await;
+    check(
+        &host,
+        "miss",
+        json!({ "text": "gone" }),
+        r#"{"error":"[TOOL_ERROR] gone","code":"unavailable"}"#,
+    )
+    .await;
     check(
         &host,
         "parse",
         json!({ "text": "x" }),
-        r#"{"error":"invalid digit found in string","code":"failed"}"#,
+        r#"{"error":"[TOOL_ERROR] Tool execution failed: ParseIntError: invalid digit found in string","code":"failed"}"#,
     )
     .await;
     check(
         &host,
-        "ecko",
+        "eccko",
         json!({}),
-        r#"{"error":"Unknown tool: ecko; did you mean `echo`?","code":"unknown_tool","near":["echo"]}"#,
+        r#"{"error":"Unknown tool: eccko; did you mean `echo`?","code":"unknown_tool","near":["echo"]}"#,
     )
     .await;
     check(
@@ -146,7 +152,7 @@ async fn usage_is_counted_also_for_what_was_stopped() {
     assert_eq!((outcome.usage.host_calls, outcome.usage.log_lines), (5, 5));
     assert_eq!(outcome.usage.output_bytes, 4);
     assert!(outcome.usage.memory_bytes >= 64 << 10);
-    assert_eq!(outcome.generation, 1);
+    assert_eq!(outcome.generation, 2);
     let stopped = host
         .call(Call { time_max: Some(Duration::from_millis(200)), ..Call::new("spin", "") })
         .await;

@@ -19,6 +19,7 @@ fn list_shows_tools_and_problems() {
         fine               registered  plugin:x     ready, untrusted  33
         json_query         data        plugin:json  ready, untrusted  241
         json_schema_infer  data        plugin:json  ready, untrusted  151
+        result_read        results     builtin      ready             166
 
         Not loaded:
           plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
@@ -52,6 +53,13 @@ fn list_shows_tools_and_problems() {
               "source": "plugin:json",
               "state": "ready, untrusted",
               "tokens": 151
+            },
+            {
+              "name": "result_read",
+              "toolset": "results",
+              "source": "builtin",
+              "state": "ready",
+              "tokens": 166
             }
           ],
           "not_loaded": [
@@ -151,6 +159,39 @@ fn schema_is_openais_function_list() {
                     "description": "JSON as text: one value, or several one after the other (JSON Lines), which are\ndescribed together. Give this or `json`."
                   }
                 }
+              }
+            }
+          },
+          {
+            "type": "function",
+            "function": {
+              "name": "result_read",
+              "description": "Reads a part of a tool's result that was too large to show. A result like that is shown as a preview with an id; offsets count characters. Results are kept until the session ends.",
+              "parameters": {
+                "type": "object",
+                "properties": {
+                  "id": {
+                    "type": "string",
+                    "description": "The id that stands in the preview of the result."
+                  },
+                  "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "default": 0,
+                    "description": "The character to begin with, counted from 0."
+                  },
+                  "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 50000,
+                    "default": 20000,
+                    "description": "How many characters to return."
+                  }
+                },
+                "required": [
+                  "id"
+                ],
+                "additionalProperties": false
               }
             }
           }
@@ -356,7 +397,7 @@ fn json_holds_the_whole_outcome() {
     let json: String = json.collect::<Vec<_>>().join("\n");
     let outcome: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert!(output.starts_with("exit 4\n"));
-    assert_eq!((&outcome["ok"], &outcome["generation"]), (&false.into(), &1.into()));
+    assert_eq!((&outcome["ok"], &outcome["generation"]), (&false.into(), &2.into()));
     assert_eq!(outcome["error"]["code"], "trap");
     assert!(outcome["stderr"].as_str().expect("stderr").contains("boo"));
     assert!(outcome["elapsed_ms"].as_f64().expect("a number") > 0.0);

@@ -68,7 +68,8 @@ async fn the_registration_arrives_whole() {
     let spec = entry.tool.spec();
     assert_eq!(spec.description, "Takes every kind of argument.");
     assert_eq!(spec.emoji.as_deref(), Some("🧪"));
-    assert_eq!(spec.requires_env, ["TOKEN"]);
+    let needy = catalog.find("needy").expect("the tool");
+    assert_eq!(needy.tool.spec().requires_env, ["TOKEN"]);
     assert_eq!(spec.max_result_size_chars, Some(9));
     assert!(matches!(&entry.source, SourceId::Plugin { id, .. } if id.as_str() == "probe"));
     assert_eq!(

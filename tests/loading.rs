@@ -184,7 +184,7 @@ async fn the_same_bytes_count_once() {
     let host = lab.host().await;
     let twin = host.loaded().await[1].state.clone().expect("it loads").same_as;
     assert!(twin.is_some_and(|path| path.ends_with("a.wasm")));
-    assert_eq!(host.catalog().tools().len(), 2);
+    assert_eq!(host.catalog().tools().len(), 3);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The tests of the whole: real components, the real program, data in and text out.
 
+mod availability;
 mod calls;
 mod cli;
 mod compiling;
@@ -7,6 +8,7 @@ mod contract;
 mod files;
 mod formats;
 mod grants;
+mod hooks;
 mod layering;
 mod limits;
 mod loading;

@@ -97,6 +97,7 @@ async fn checks_that_misbehave() {
         "checked_away: no TOKEN\\u{1b} (memory within its limit)",
         "checked_broken: the tool crashed: it aborted (a panic, most likely) (memory within its limit)",
         "checked_for_ever: its check did not answer within `check_time_max` of 1s (memory within its limit)",
+        "needy: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant x --env TOKEN` (no memory)",
     ];
     assert_eq!(shown, expected);
     the_other_works(&host).await;
@@ -193,7 +194,7 @@ async fn lies_of_register() {
 #[tokio::test]
 async fn five_thousand_tools() {
     let (_lab, host) = host("tools_max = 5000", registering("many 5000")).await;
-    assert_eq!(host.catalog().tools().len(), 5_002);
+    assert_eq!(host.catalog().tools().len(), 5_003);
     let outcome = call(&host, "tool_4999", json!({})).await;
     assert_eq!(outcome.to_json_text(), r#"{"result":"tool_4999 of many 5000"}"#);
     assert_eq!(used(outcome.usage), "memory within its limit, 22 bytes of output");

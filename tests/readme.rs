@@ -76,7 +76,7 @@ async fn the_plugin_builds_and_answers() {
     assert_eq!(answer(&host, "count_words", json!({ "text": "one two" })).await, "2");
     assert_eq!(
         answer(&host, "read_number", json!({ "text": "two" })).await,
-        r#"{"error":"invalid digit found in string","code":"failed"}"#
+        r#"{"error":"[TOOL_ERROR] Tool execution failed: ParseIntError: invalid digit found in string","code":"failed"}"#
     );
 }
 

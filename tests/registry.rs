@@ -30,27 +30,30 @@ impl Tool for Word {
 }
 
 fn word(name: &str, overrides: bool, parameters: serde_json::Value) -> Arc<dyn Tool> {
-    Arc::new(Word {
-        spec: ToolSpec {
-            name: ToolName::new(name).expect(name),
-            toolset: "words".to_owned(),
-            description: name.to_owned(),
-            parameters,
-            output: None,
-            emoji: None,
-            requires_env: Vec::new(),
-            max_result_size_chars: None,
-            overrides,
-            has_check: false,
-            has_dynamic_schema: false,
-            annotations: Annotations::default(),
-            examples: Vec::new(),
-            extensions: Vec::new(),
-        },
-    })
+    Arc::new(Word { spec: ToolSpec { parameters, overrides, ..spec(name) } })
 }
 
-fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration {
+/// A tool without anything special.
+pub(crate) fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: ToolName::new(name).expect(name),
+        toolset: "words".to_owned(),
+        description: name.to_owned(),
+        parameters: json!({}),
+        output: None,
+        emoji: None,
+        requires_env: Vec::new(),
+        max_result_size_chars: None,
+        overrides: false,
+        has_check: false,
+        has_dynamic_schema: false,
+        annotations: Annotations::default(),
+        examples: Vec::new(),
+        extensions: Vec::new(),
+    }
+}
+
+pub(crate) fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration {
     let id = PluginId::from_stem(id).expect(id);
     Registration {
         source: SourceId::Plugin { id, folder: PathBuf::from("/plugins") },
@@ -59,11 +62,12 @@ fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration {
         allow_tool_override: true,
         tools,
         needs: Vec::new(),
+        hooks: None,
         rejected: Vec::new(),
     }
 }
 
-fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     Registry::new(Arc::new(Limits::default()), HashMap::new())
 }
 

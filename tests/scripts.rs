@@ -15,7 +15,10 @@ async fn python_and_javascript_load_and_answer() {
         let ask = async |text: &str| answer(&host, tool, json!({ "text": text })).await;
         let words: Value = serde_json::from_str(&ask("one two three").await).expect(failed);
         assert_eq!(words, json!({ "words": 3 }), "{tool}");
-        assert_eq!(ask("fail").await, r#"{"error":"the script says no","code":"failed"}"#);
+        assert_eq!(
+            ask("fail").await,
+            r#"{"error":"[TOOL_ERROR] the script says no","code":"failed"}"#
+        );
         let crash = call(&host, tool, json!({ "text": "crash" })).await;
         let crash = crash.result.expect_err("a crash");
         assert_eq!(crash.code, Code::Trap);

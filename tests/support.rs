@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use toolhost::author::{self, BuildRequest};
 use toolhost::config;
-use toolhost::lock;
+use toolhost::lock::{self, Pin};
 use toolhost::plugin;
 use toolhost::reload::SourceStatus;
 use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
@@ -78,11 +78,25 @@ pub(crate) fn registering(mode: &str) -> Vec<u8> {
     bytes
 }
 
+/// The guest `made`, made of this description; its source says what that can hold.
+pub(crate) fn made(description: &Value) -> Vec<u8> {
+    const MARKER: &[u8] = b"toolhost-test-made:{";
+    const PREFIX: usize = "toolhost-test-made:".len();
+    const LENGTH: usize = 16_384;
+    let mut bytes = guest("made");
+    let place = bytes.windows(MARKER.len()).position(|window| window == MARKER);
+    let place = place.expect("the marker") + PREFIX;
+    let padded = format!("{:<width$}", description.to_string(), width = LENGTH - PREFIX);
+    assert_eq!(padded.len(), LENGTH - PREFIX, "too long: {description}");
+    bytes[place..place + padded.len()].copy_from_slice(padded.as_bytes());
+    bytes
+}
+
 /// A component as if it had been built for another version of the contract.
 pub(crate) fn built_for(version: &str, mut bytes: Vec<u8>) -> Vec<u8> {
     let known = b"@0.1.0";
     assert_eq!(version.len() + 1, known.len());
-    for interface in ["types", "log", "progress", "availability", "schema-override"] {
+    for interface in ["types", "log", "progress", "availability", "schema-override", "hooks"] {
         let name = format!("toolhost:plugin/{interface}");
         let whole = [name.as_bytes(), known].concat();
         let places: Vec<usize> = (0..bytes.len().saturating_sub(whole.len()))
@@ -136,6 +150,15 @@ impl Lab {
         self.config = config.to_owned();
         fs::write(self.home.path().join("toolhost.toml"), config).expect("written");
         self
+    }
+
+    /// Puts a plugin into the folder, and pins its bytes as `toolhost grant` does.
+    pub(crate) fn granted(self, id: &str, bytes: Vec<u8>) -> Lab {
+        let folder = fs::canonicalize(self.plugins()).expect("a folder");
+        let digest = plugin::digest(&bytes).to_string();
+        let pin = Pin { folder, id: id.to_owned(), digest };
+        lock::pin(&self.home.path().join("state"), &pin).expect("pinned");
+        self.with(&format!("{id}.wasm"), bytes)
     }
 
     /// Remembers a guest as bundled, as `make` does.

@@ -19,12 +19,12 @@ fn exit_codes_say_whose_move_it_is() {
     "#]],
     );
     check(
-        &["call", "ecco"],
+        &["call", "eccko"],
         &expect![[r#"
         exit 3
         --- stdout
         --- stderr
-        error[unknown_tool]: Unknown tool: ecco; did you mean `echo`?
+        error[unknown_tool]: Unknown tool: eccko; did you mean `echo`?
     "#]],
     );
     check(

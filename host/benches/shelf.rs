@@ -58,6 +58,7 @@ fn registration(number: usize) -> Registration {
         allow_tool_override: false,
         tools: (0..10).map(|n| tool(&format!("tool_{number}_{n}_x"))).collect(),
         needs: Vec::new(),
+        hooks: None,
         rejected: Vec::new(),
     }
 }

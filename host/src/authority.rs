@@ -1,15 +1,16 @@
 //! What a plugin may do: what it needs *and* was granted. Pure; nothing is opened here.
 //!
 //! A grant of a directory is written `HOST[=GUEST]:ro|rw`, in `toolhost.toml` and on the command
-//! line alike. No grant reaches the host's own state, so that no tool can widen what it may do.
+//! line alike; a variable by its name; a hook `EVENT:TOOL`. No grant reaches the host's own state, so that no tool can widen what it may do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::tool::Need;
+use crate::tool::{HookEvent, Need};
 
 /// Reading, or reading and changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,14 +41,133 @@ pub struct DirGrant {
     pub access: Access,
 }
 
-/// Why a text is no grant of a directory.
+/// An event of calls of certain tools that an operator lets a plugin hear of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HookGrant {
+    /// The event.
+    pub event: HookEvent,
+    /// A tool's name, or the beginning of names followed by `*`.
+    pub tools: String,
+}
+
+/// Everything an operator grants to one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Directories.
+    pub dirs: Vec<DirGrant>,
+    /// Names of environment variables.
+    pub env: Vec<String>,
+    /// Hooks.
+    pub hooks: Vec<HookGrant>,
+}
+
+/// Values of environment variables, by name. Shown without the values.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+/// Why a text is no grant.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "`{given}` is no directory grant: {problem}; write HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw"
-)]
+#[error("`{given}` is no {kind} grant: {problem}; write {shape}")]
 pub struct GrantError {
     given: String,
+    kind: &'static str,
     problem: &'static str,
+    shape: &'static str,
+}
+
+fn dir_error(given: &str, problem: &'static str) -> GrantError {
+    GrantError {
+        given: crate::text::cut(given, 200),
+        kind: "directory",
+        problem,
+        shape: "HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw",
+    }
+}
+
+impl Grants {
+    /// Tells whether nothing is granted.
+    pub fn is_empty(&self) -> bool {
+        self.dirs.is_empty() && self.env.is_empty() && self.hooks.is_empty()
+    }
+
+    /// How many things are granted.
+    pub fn count(&self) -> usize {
+        self.dirs.len() + self.env.len() + self.hooks.len()
+    }
+
+    /// Each grant as flags of `toolhost grant`.
+    pub fn flags(&self) -> Vec<String> {
+        let dirs = self.dirs.iter().map(|dir| format!("--dir {dir}"));
+        let env = self.env.iter().map(|name| format!("--env {name}"));
+        let hooks = self.hooks.iter().map(|hook| format!("--hook {hook}"));
+        dirs.chain(env).chain(hooks).collect()
+    }
+
+    /// Keeps only what `other` grants as well, and tells whether `other` grants more.
+    pub fn narrow(&mut self, other: &Grants) -> bool {
+        fn narrow<T: PartialEq>(ours: &mut Vec<T>, theirs: &[T]) -> bool {
+            let more = theirs.iter().any(|grant| !ours.contains(grant));
+            ours.retain(|grant| theirs.contains(grant));
+            more
+        }
+        let dirs = narrow(&mut self.dirs, &other.dirs);
+        let env = narrow(&mut self.env, &other.env);
+        narrow(&mut self.hooks, &other.hooks) || dirs || env
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl HookGrant {
+    /// Reads a grant written `EVENT:TOOL`.
+    ///
+    /// # Errors
+    /// If the event is unknown, or the tool is no name and no beginning of one.
+    pub fn parse(text: &str) -> Result<HookGrant, GrantError> {
+        let error = |problem| GrantError {
+            given: crate::text::cut(text, 200),
+            kind: "hook",
+            problem,
+            shape: "EVENT:TOOL, such as pre-call:* or transform:web_*; events are request, pre-call, post-call, transform",
+        };
+        let (event, tools) = text.split_once(':').ok_or(error("it has no `:`"))?;
+        let event = event.parse().map_err(|()| error("there is no such event"))?;
+        let name = tools.strip_suffix('*').unwrap_or(tools);
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if tools.is_empty() || !name.bytes().all(allowed) {
+            return Err(error(
+                "after the `:` stands a tool's name, or the beginning of one and `*`",
+            ));
+        }
+        Ok(HookGrant { event, tools: tools.to_owned() })
+    }
+}
+
+impl fmt::Display for HookGrant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.event, self.tools)
+    }
+}
+
+/// Checks the name of an environment variable.
+///
+/// # Errors
+/// If it is empty, too long, or has other characters than `A-Z a-z 0-9 _`.
+pub fn check_variable(name: &str) -> Result<(), GrantError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if (1..=128).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(GrantError {
+        given: crate::text::one_line(&crate::text::cut(name, 200)),
+        kind: "variable",
+        problem: "that is no name of an environment variable",
+        shape: "a name of A-Z a-z 0-9 _, such as WEATHER_TOKEN",
+    })
 }
 
 impl DirGrant {
@@ -57,7 +177,7 @@ impl DirGrant {
     /// If the access is missing or unknown, a path is empty, the host path has `..`, or is
     /// relative without a base.
     pub fn parse(text: &str, base: Option<&Path>) -> Result<DirGrant, GrantError> {
-        let error = |problem| GrantError { given: crate::text::cut(text, 200), problem };
+        let error = |problem| dir_error(text, problem);
         let (paths, access) = text.rsplit_once(':').ok_or(error("it says neither ro nor rw"))?;
         let access = match access {
             "ro" => Access::Read,
@@ -104,25 +224,81 @@ struct DirNeed {
     access: String,
 }
 
-/// Tells whether any of `needs` asks for directories.
-pub fn asks_for_directories(needs: &[Need]) -> bool {
-    needs.iter().any(|need| need.kind == "dirs")
-}
-
 /// What a grant comes to for one tool: the access that is both needed and granted, if any.
 ///
 /// A need for the path `*` is met by any directory; one for another path by a directory that the
 /// plugin sees there or below.
 pub fn access(needs: &[Need], tool: &str, grant: &DirGrant) -> Option<Access> {
-    let for_tool =
-        |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|name| name == tool);
-    let dirs = needs.iter().filter(|need| need.kind == "dirs").filter(for_tool);
-    let needed = dirs.filter_map(|need| serde_json::from_str::<DirNeed>(&need.value).ok());
+    let needed = needs_for::<DirNeed>(needs, "dirs", tool);
     let met =
         needed.filter(|need| need.path == "*" || Path::new(&grant.guest).starts_with(&need.path));
     let needed =
         met.map(|need| if need.access == "rw" { Access::Write } else { Access::Read }).max();
     needed.map(|needed| needed.min(grant.access))
+}
+
+/// The value of a need of kind `env`.
+#[derive(Debug, Deserialize)]
+struct EnvNeed {
+    names: Vec<String>,
+}
+
+/// The value of a need of kind `hooks`.
+#[derive(Debug, Deserialize)]
+struct HooksNeed {
+    events: Vec<String>,
+    tools: Vec<String>,
+}
+
+/// Tells whether `pattern`, a name or the beginning of names followed by `*`, fits `name`.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => pattern == name,
+    }
+}
+
+/// The needs of one kind that are for a tool.
+fn needs_for<'a, T: serde::de::DeserializeOwned>(
+    needs: &'a [Need],
+    kind: &'a str,
+    tool: &'a str,
+) -> impl Iterator<Item = T> + 'a {
+    let for_tool = move |need: &&Need| {
+        need.kind == kind && (need.tools.is_empty() || need.tools.iter().any(|name| name == tool))
+    };
+    needs.iter().filter(for_tool).filter_map(|need| serde_json::from_str(&need.value).ok())
+}
+
+/// The variables that a tool both asks for and was granted, sorted. What it requires, it asks
+/// for.
+pub fn variables(
+    needs: &[Need],
+    requires_env: &[String],
+    tool: &str,
+    granted: &[String],
+) -> Vec<String> {
+    let asked = needs_for::<EnvNeed>(needs, "env", tool).flat_map(|need| need.names);
+    let mut names: Vec<String> =
+        asked.chain(requires_env.iter().cloned()).filter(|name| granted.contains(name)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Tells whether a plugin both asked for and was granted to hear of an event of a tool.
+pub fn hears(needs: &[Need], granted: &[HookGrant], event: HookEvent, tool: &str) -> bool {
+    let asks = |need: HooksNeed| {
+        need.events.iter().any(|name| name == event.as_str())
+            && need.tools.iter().any(|pattern| fits(pattern, tool))
+    };
+    granted.iter().any(|grant| grant.event == event && fits(&grant.tools, tool))
+        && needs_for::<HooksNeed>(needs, "hooks", "").any(asks)
+}
+
+/// Tells whether `needs` ask for anything of a kind.
+pub fn asks_for(needs: &[Need], kind: &str) -> bool {
+    needs.iter().any(|need| need.kind == kind)
 }
 
 /// A folder of the host's own.
@@ -197,6 +373,37 @@ mod tests {
         check(&[], "t", "/data:ro", None);
         let nonsense = Need { value: "{".to_owned(), ..need("*", "ro", &[]) };
         check(&[nonsense], "t", "/data:ro", None);
+    }
+
+    #[test]
+    fn variables_and_hooks_are_need_and_grant() {
+        let need = |kind: &str, value: &str, tools: &[&str]| Need {
+            kind: kind.to_owned(),
+            value: value.to_owned(),
+            tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+            reason: String::new(),
+        };
+        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let needs = [
+            need("env", r#"{"names": ["A", "B"]}"#, &["t"]),
+            need("hooks", r#"{"events": ["pre-call"], "tools": ["web_*", "x"]}"#, &[]),
+        ];
+        let granted = names(&["B", "C", "D"]);
+        assert_eq!(variables(&needs, &names(&["C"]), "t", &granted), ["B", "C"]);
+        assert_eq!(variables(&needs, &[], "u", &granted), [""; 0]);
+        let hears = |grant: &str, event, tool: &str| {
+            self::hears(&needs, &[HookGrant::parse(grant).expect(grant)], event, tool)
+        };
+        assert!(hears("pre-call:*", HookEvent::PreCall, "web_search"));
+        assert!(hears("pre-call:x", HookEvent::PreCall, "x"));
+        assert!(!hears("pre-call:x", HookEvent::PreCall, "web_search"));
+        assert!(!hears("pre-call:*", HookEvent::PreCall, "terminal"));
+        assert!(!hears("transform:*", HookEvent::Transform, "x"));
+        for bad in ["pre-call", "before:*", "pre-call:", "pre-call:a*b", "pre-call:a b"] {
+            assert!(HookGrant::parse(bad).is_err(), "{bad}");
+        }
+        assert!(check_variable("TOKEN_1").is_ok());
+        assert!(check_variable("A=B").is_err() && check_variable("").is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line: one file a command. Only this room prints, reads the environment and
 //! chooses exit codes.
 
+mod approve;
 mod build;
 mod call;
 mod completions;

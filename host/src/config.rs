@@ -10,17 +10,34 @@
 //! [plugins.weather]              # by plugin id
 //! allow_tool_override = true     # may replace tools and take reserved names
 //! dirs = ["/data:ro"]            # HOST[=GUEST]:ro|rw; written by `toolhost grant`
+//! env = ["WEATHER_TOKEN"]        # environment variables, by name
+//! hooks = ["pre-call:web_*"]     # EVENT:TOOL
+//!
+//! [toolsets.mine]                # toolsets of one's own
+//! description = "What I use"
+//! tools = ["json_query"]
+//! includes = ["file"]
+//!
+//! [platforms.cli]                # what `--platform cli` enables
+//! toolsets = ["web", "mine"]
+//! known = ["data"]               # plugins' toolsets that are off unless listed
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+mod edit;
+mod reader;
+
+use std::collections::BTreeMap;
 
 use thiserror::Error;
-use toml_edit::{Document, DocumentMut, Item, TableLike};
+use toml_edit::Document;
 
-use crate::authority::DirGrant;
-use crate::limits::{LimitError, Limits};
-use crate::text;
+use crate::authority::Grants;
+use crate::limits::Limits;
 use crate::tool::PluginId;
+use crate::toolset::{Platform, UserToolset};
+use reader::Reader;
+
+pub use edit::{with_grants, without_grants};
 
 /// What an operator configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +46,10 @@ pub struct Config {
     pub limits: Limits,
     /// What is said of single plugins, by id.
     pub plugins: BTreeMap<PluginId, PluginConfig>,
+    /// Toolsets of the operator's own, by name.
+    pub toolsets: BTreeMap<String, UserToolset>,
+    /// What platforms enable, by name.
+    pub platforms: BTreeMap<String, Platform>,
 }
 
 /// What an operator says of one plugin.
@@ -36,8 +57,8 @@ pub struct Config {
 pub struct PluginConfig {
     /// It may replace tools of others, and take reserved names.
     pub allow_tool_override: bool,
-    /// Directories it may use, if they were granted to its present bytes.
-    pub dirs: Vec<DirGrant>,
+    /// What it may use, if that was granted to its present bytes.
+    pub grants: Grants,
 }
 
 /// What is wrong with a configuration, and where.
@@ -54,20 +75,35 @@ impl Config {
     /// Takes over from `project` what allows less, and returns the ids of plugins for which it
     /// asked for more, in vain.
     ///
-    /// `project` is a configuration read on top of this one.
+    /// `project` is a configuration read on top of this one. Its toolsets and platforms give
+    /// no right, so they count, unless this one has others of the same name.
     pub fn narrow(&mut self, project: &Config) -> Vec<PluginId> {
         self.limits.narrow(&project.limits);
         let mut refused = Vec::new();
         for (id, theirs) in &project.plugins {
             let ours = self.plugins.entry(id.clone()).or_default();
-            let more_dirs = theirs.dirs.iter().any(|dir| !ours.dirs.contains(dir));
-            if (theirs.allow_tool_override && !ours.allow_tool_override) || more_dirs {
+            let more = ours.grants.narrow(&theirs.grants);
+            if (theirs.allow_tool_override && !ours.allow_tool_override) || more {
                 refused.push(id.clone());
             }
             ours.allow_tool_override &= theirs.allow_tool_override;
-            ours.dirs.retain(|dir| theirs.dirs.contains(dir));
+        }
+        for (name, toolset) in &project.toolsets {
+            self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
+        }
+        for (name, platform) in &project.platforms {
+            self.platforms.entry(name.clone()).or_insert_with(|| platform.clone());
         }
         refused
+    }
+
+    /// The names of all variables that some plugin was granted, sorted.
+    pub fn variables(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.plugins.values().flat_map(|plugin| plugin.grants.env.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 }
 
@@ -78,164 +114,21 @@ impl Config {
 pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
     let document = text.parse::<Document<String>>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
-        ConfigError { line: line(text, start), problem: error.message().to_owned() }
+        ConfigError { line: reader::line(text, start), problem: error.message().to_owned() }
     })?;
     let reader = Reader { text };
     let mut config = base.clone();
-    for (key, item) in reader.entries(document.as_table(), &["limits", "plugins"])? {
+    let known = ["limits", "plugins", "toolsets", "platforms"];
+    for (key, item) in reader.entries(document.as_table(), &known)? {
         let table = reader.table(key, item)?;
         match key {
             "limits" => reader.limits(table, &mut config.limits)?,
-            _ => reader.plugins(table, &mut config.plugins)?,
+            "plugins" => reader.plugins(table, &mut config.plugins)?,
+            "toolsets" => reader.toolsets(table, &mut config.toolsets)?,
+            _ => reader.platforms(table, &mut config.platforms)?,
         }
     }
     Ok(config)
-}
-
-/// Returns the text with these directories added to what a plugin is granted. Comments and
-/// order stay.
-///
-/// # Errors
-/// If the text is not TOML, or has something else in that place.
-pub fn with_dirs(text: &str, id: &PluginId, dirs: &[DirGrant]) -> Result<String, ConfigError> {
-    let mut document = editable(text)?;
-    let misplaced =
-        |what: &str| ConfigError { line: 1, problem: format!("`{what}` must be a table") };
-    let plugins = document.entry("plugins").or_insert(toml_edit::table());
-    let plugins = plugins.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
-    let plugin = plugins.entry(id.as_str()).or_insert(toml_edit::table());
-    let plugin = plugin.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
-    let list = plugin.entry("dirs").or_insert(toml_edit::value(toml_edit::Array::new()));
-    let list = list.as_array_mut().ok_or_else(|| misplaced("dirs"))?;
-    for dir in dirs {
-        let dir = dir.to_string();
-        if !list.iter().any(|known| known.as_str() == Some(&dir)) {
-            list.push(dir);
-        }
-    }
-    Ok(document.to_string())
-}
-
-/// Returns the text without any directory that a plugin is granted, and how many there were.
-///
-/// # Errors
-/// If the text is not TOML.
-pub fn without_dirs(text: &str, id: &PluginId) -> Result<(String, usize), ConfigError> {
-    let mut document = editable(text)?;
-    let dirs = document
-        .get_mut("plugins")
-        .and_then(Item::as_table_like_mut)
-        .and_then(|plugins| plugins.get_mut(id.as_str()))
-        .and_then(Item::as_table_like_mut)
-        .and_then(|plugin| plugin.remove("dirs"));
-    let count = dirs.as_ref().and_then(Item::as_array).map_or(0, toml_edit::Array::len);
-    Ok((document.to_string(), count))
-}
-
-fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
-    text.parse::<DocumentMut>().map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        ConfigError { line: line(text, start), problem: error.message().to_owned() }
-    })
-}
-
-struct Reader<'a> {
-    text: &'a str,
-}
-
-impl Reader<'_> {
-    fn limits(&self, table: &dyn TableLike, limits: &mut Limits) -> Result<(), ConfigError> {
-        for (key, item) in self.entries(table, Limits::NAMES)? {
-            let value = item.as_value().map(|value| match value.as_str() {
-                Some(text) => text.to_owned(),
-                None => value.to_string().trim().to_owned(),
-            });
-            let value =
-                value.ok_or_else(|| self.error(item, format!("`{key}` must be a value")))?;
-            limits
-                .set(key, &value)
-                .map_err(|error: LimitError| self.error(item, error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    fn plugins(
-        &self,
-        table: &dyn TableLike,
-        plugins: &mut BTreeMap<PluginId, PluginConfig>,
-    ) -> Result<(), ConfigError> {
-        let mut seen = BTreeSet::new();
-        for (key, item) in table.iter() {
-            let id =
-                PluginId::from_stem(key).map_err(|error| self.error(item, error.to_string()))?;
-            if !seen.insert(id.clone()) {
-                return Err(self.error(item, format!("plugin `{id}` stands here twice")));
-            }
-            let settings = self.table(key, item)?;
-            let config = plugins.entry(id).or_default();
-            for (name, item) in self.entries(settings, &["allow_tool_override", "dirs"])? {
-                match name {
-                    "dirs" => config.dirs = self.dirs(item)?,
-                    _ => {
-                        let must = format!("`{name}` must be true or false");
-                        let value = item.as_bool().ok_or_else(|| self.error(item, must))?;
-                        config.allow_tool_override = value;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn dirs(&self, item: &Item) -> Result<Vec<DirGrant>, ConfigError> {
-        let must = || self.error(item, "`dirs` must be a list of texts".to_owned());
-        let list = item.as_array().ok_or_else(must)?;
-        list.iter()
-            .map(|value| {
-                let text = value.as_str().ok_or_else(must)?;
-                DirGrant::parse(text, None).map_err(|error| self.error(item, error.to_string()))
-            })
-            .collect()
-    }
-
-    /// The entries of a table, all of them known.
-    fn entries<'t>(
-        &self,
-        table: &'t dyn TableLike,
-        known: &[&str],
-    ) -> Result<Vec<(&'t str, &'t Item)>, ConfigError> {
-        for (key, item) in table.iter() {
-            if known.contains(&key) {
-                continue;
-            }
-            let shown = text::one_line(&text::cut(key, 60));
-            let hint = match text::nearest(key, known.iter().copied()).first() {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known.join(", ")),
-            };
-            let line = table
-                .key(key)
-                .and_then(toml_edit::Key::span)
-                .or_else(|| item.span())
-                .map_or(1, |span| line(self.text, span.start));
-            let problem = format!("unknown key `{shown}`; {hint}");
-            return Err(ConfigError { line, problem });
-        }
-        Ok(table.iter().collect())
-    }
-
-    fn table<'t>(&self, key: &str, item: &'t Item) -> Result<&'t dyn TableLike, ConfigError> {
-        item.as_table_like().ok_or_else(|| self.error(item, format!("`{key}` must be a table")))
-    }
-
-    fn error(&self, item: &Item, problem: String) -> ConfigError {
-        let start = item.span().map_or(0, |span| span.start);
-        ConfigError { line: line(self.text, start), problem }
-    }
-}
-
-fn line(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
 #[cfg(test)]
@@ -264,27 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_edited_in_place() {
-        let id = PluginId::from_stem("files").expect("an id");
-        let dir = |text| DirGrant::parse(text, None).expect(text);
-        let text = "# mine\n[limits]\ntools_max = 7 # few\n";
-        let granted = with_dirs(text, &id, &[dir("/a:ro"), dir("/b=c:rw")]).expect("edited");
-        assert!(granted.starts_with(text), "{granted}");
-        let granted = with_dirs(&granted, &id, &[dir("/a:ro")]).expect("edited");
-        let config = parse(&granted, &Config::default()).expect("a configuration");
-        assert_eq!(config.plugins[&id].dirs, [dir("/a:ro"), dir("/b=c:rw")]);
-        let (revoked, count) = without_dirs(&granted, &id).expect("edited");
-        assert_eq!(count, 2);
-        let config = parse(&revoked, &Config::default()).expect("a configuration");
-        assert!(config.plugins[&id].dirs.is_empty());
-        assert!(revoked.starts_with(text), "{revoked}");
-        refused(
-            "[plugins.a]\ndirs = [\"data:ro\"]",
-            "line 2: `data:ro` is no directory grant: the path is relative; write HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw",
-        );
-    }
-
-    #[test]
     fn a_project_only_narrows() {
         let text = "[limits]\nwall_time_max = \"2min\"\n[plugins.a]\nallow_tool_override = true";
         let mut ours = parse(text, &Config::default()).expect("ours");
@@ -297,6 +169,26 @@ mod tests {
         assert_eq!(ours.limits.tools_max.0, 3);
         assert!(ours.plugins.values().all(|plugin| !plugin.allow_tool_override));
         assert_eq!(refused, [PluginId::from_stem("b").expect("an id")]);
+    }
+
+    #[test]
+    fn toolsets_and_platforms_are_read() {
+        let text = "[toolsets.mine]\ndescription = \"d\"\ntools = [\"a\"]\nincludes = [\"web\"]\n\
+                    [platforms.cli]\ntoolsets = []\nknown = [\"data\"]\n\
+                    [plugins.a]\nenv = [\"TOKEN\"]\nhooks = [\"pre-call:*\"]\n";
+        let config = parse(text, &Config::default()).expect("a configuration");
+        assert_eq!(config.toolsets["mine"].includes, ["web"]);
+        assert_eq!(config.platforms["cli"].toolsets, Some(vec![]));
+        assert_eq!(config.variables(), ["TOKEN"]);
+        let id = PluginId::from_stem("a").expect("an id");
+        assert_eq!(config.plugins[&id].grants.flags(), ["--env TOKEN", "--hook pre-call:*"]);
+        refused("[toolsets.a]\ntools = \"x\"", "line 2: `tools` must be a list of texts");
+        refused("[toolsets.a]\ntool = []", "line 2: unknown key `tool`; did you mean `tools`?");
+        assert!(parse("[toolsets.web]\ntools = []", &Config::default()).is_err());
+        refused(
+            "[plugins.a]\nhooks = [\"x\"]",
+            "line 2: `x` is no hook grant: it has no `:`; write EVENT:TOOL, such as pre-call:* or transform:web_*; events are request, pre-call, post-call, transform",
+        );
     }
 
     #[test]

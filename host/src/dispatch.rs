@@ -1,24 +1,33 @@
 //! The hot path: one call, from its name to its outcome.
 //!
 //! [`Dispatch::call`] is the only function of the house that runs a tool, and it never fails:
-//! whatever happens to the tool is in the outcome.
+//! whatever happens to the tool is in the outcome. The order of its steps is the contract: what
+//! was checked is what was approved, and what was approved is what runs.
+
+mod batch;
+mod find;
+mod hooks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::arguments;
+use crate::availability::Availability;
 use crate::limits::Limits;
 use crate::registry::{Catalog, Entry, Registry};
 use crate::schema::Schema;
+use crate::session::{Ended, Session};
 use crate::text;
 use crate::tool::{
     Call, CallError, Class, Code, Invocation, Meter, Outcome, ToolOutput, Violation,
 };
+use find::Found;
+use hooks::Hooked;
 
 /// From so many visits to a node of a schema on, arguments are checked beside the calls of
 /// others and not in between.
@@ -29,63 +38,120 @@ const ECHO_CHARS_MAX: usize = 80;
 /// Runs calls against the current catalog.
 pub struct Dispatch {
     registry: Arc<Registry>,
+    availability: Arc<Availability>,
     permits: Semaphore,
     limits: Arc<Limits>,
 }
 
 impl Dispatch {
     /// Lets `calls_max` calls run at once.
-    pub fn new(registry: Arc<Registry>, limits: Arc<Limits>, calls_max: usize) -> Dispatch {
-        Dispatch { registry, permits: Semaphore::new(calls_max), limits }
+    pub fn new(
+        registry: Arc<Registry>,
+        availability: Arc<Availability>,
+        limits: Arc<Limits>,
+        calls_max: usize,
+    ) -> Dispatch {
+        Dispatch { registry, availability, permits: Semaphore::new(calls_max), limits }
     }
 
-    /// Runs one call.
+    /// Runs one call of a session.
     ///
     /// # Cancel safety
     /// Dropping the future stops the call at once; nothing of it goes on.
-    pub async fn call(&self, call: Call) -> Outcome {
-        let started = Instant::now();
-        let catalog = self.registry.current();
-        let meter = Arc::new(Meter::default());
-        let running = AssertUnwindSafe(self.run(&catalog, &call, &meter));
-        let result = running.catch_unwind().await.unwrap_or_else(|panic| Err(fault(&*panic)));
-        let outcome = Outcome {
-            tool: call.tool,
-            result,
-            usage: meter.usage(),
-            generation: catalog.generation,
-            elapsed: started.elapsed(),
-        };
+    pub async fn call(&self, session: &Session, call: Call) -> Outcome {
+        let mut ended = [self.execute(session, call).await];
+        session.keep(&mut ended);
+        let [Ended { outcome, .. }] = ended;
         log(&outcome);
         outcome
     }
 
+    /// Runs one call, without bounding what is shown of its result.
+    async fn execute(&self, session: &Session, call: Call) -> Ended {
+        let started = Instant::now();
+        let catalog = self.registry.current();
+        let meter = Arc::new(Meter::default());
+        let (mut tool, mut chars_max, mut repairs) = (None, None, Vec::new());
+        let running = async {
+            let found = find::find(&catalog, session, &call)?;
+            let spec = found.entry.tool.spec();
+            tool = Some(spec.name.to_string());
+            chars_max = spec.max_result_size_chars.map(|chars| chars as usize);
+            repairs.extend(found.repair.clone());
+            self.run(&catalog, session, &call, &found, &meter, &mut repairs).await
+        };
+        let result = AssertUnwindSafe(running).catch_unwind().await;
+        let result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
+        let tool = tool.unwrap_or(call.tool);
+        let (generation, elapsed) = (catalog.generation, started.elapsed());
+        let outcome = Outcome { tool, repairs, result, usage: meter.usage(), generation, elapsed };
+        Ended { outcome, call_id: call.caller.tool_call, chars_max }
+    }
+
+    /// One call, step by step.
     async fn run(
         &self,
         catalog: &Catalog,
+        session: &Session,
         call: &Call,
+        found: &Found<'_>,
         meter: &Arc<Meter>,
+        repairs: &mut Vec<String>,
     ) -> Result<ToolOutput, CallError> {
-        let entry = catalog.find(&call.tool).ok_or_else(|| unknown(catalog, &call.tool))?;
-        let read = arguments::parse(&call.arguments, &self.limits)?;
-        let given = Value::Object(read.value);
-        self.check_arguments(entry, &given, call).await?;
-        let repaired = (!read.repairs.is_empty()).then(|| given.to_string());
-        let arguments = match call.arguments.trim() {
-            "" => "{}",
-            text => repaired.as_deref().unwrap_or(text),
+        let started = Instant::now();
+        let entry = found.entry;
+        find::in_scope(catalog, session, entry)?;
+        self.available(entry).await?;
+        let hooked = Hooked::find(catalog, entry, &call.caller);
+        let mut arguments = Arguments { text: call.arguments.clone(), ..Arguments::default() };
+        let mut result = self.checked(session, call, entry, &hooked, meter, &mut arguments).await;
+        repairs.append(&mut arguments.repairs);
+        if !arguments.repeated {
+            session.observe(entry.tool.spec().name.as_str(), &arguments.value, &mut result);
+        }
+        let output_bytes_max = self.limits.output_bytes_max.as_usize();
+        hooked.after(&arguments.text, &mut result, started.elapsed(), output_bytes_max).await;
+        result
+    }
+
+    /// From the arguments as they were written to the tool's checked output.
+    async fn checked(
+        &self,
+        session: &Session,
+        call: &Call,
+        entry: &Entry,
+        hooked: &Hooked<'_>,
+        meter: &Arc<Meter>,
+        arguments: &mut Arguments,
+    ) -> Result<ToolOutput, CallError> {
+        arguments.read(&self.limits)?;
+        let is_new = match hooked.request(&arguments.text).await? {
+            Some(text) => {
+                arguments.text = text;
+                arguments.read(&self.limits)?;
+                true
+            }
+            None => false,
         };
+        arguments.coerce(&entry.tool.spec().parameters);
+        self.check_arguments(entry, arguments).await?;
+        let approval_time_max = self.limits.approval_time_max;
+        hooked.pre_call(session, &arguments.text, is_new, approval_time_max).await?;
+        let guarded = session.guard(entry.tool.spec().name.as_str(), &arguments.value);
+        arguments.repeated = guarded.is_err();
+        guarded?;
         let _permits = self.permits(entry).await?;
 
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
         let invocation = Invocation {
-            arguments,
+            arguments: &arguments.text,
             caller: &call.caller,
             deadline,
             meter: Arc::clone(meter),
             progress: call.progress.clone(),
             dirs: &call.dirs,
+            kept: Some(session),
         };
         let output = tokio::time::timeout_at(deadline.into(), entry.tool.call(invocation))
             .await
@@ -94,21 +160,32 @@ impl Dispatch {
         Ok(output)
     }
 
+    /// Refuses a tool that cannot work at present.
+    async fn available(&self, entry: &Entry) -> Result<(), CallError> {
+        self.availability.of(entry).await.map_err(|unavailable| {
+            let name = &entry.tool.spec().name;
+            let message = format!("`{name}` is not available: {}", unavailable.reason);
+            CallError::new(Code::Unavailable, message)
+        })
+    }
+
     /// Checks arguments; where that may take long, on a thread that may be slow.
-    async fn check_arguments(
-        &self,
-        entry: &Entry,
-        given: &Value,
-        call: &Call,
-    ) -> Result<(), CallError> {
+    async fn check_arguments(&self, entry: &Entry, given: &mut Arguments) -> Result<(), CallError> {
         let schema = &entry.parameters;
-        let checked = if schema.visits_max(call.arguments.len()) <= INLINE_VISITS_MAX {
-            schema.check(given)
+        let value = Value::Object(std::mem::take(&mut given.value));
+        let checked = if schema.visits_max(given.text.len()) <= INLINE_VISITS_MAX {
+            let checked = schema.check(&value);
+            if let Value::Object(value) = value {
+                given.value = value;
+            }
+            checked
         } else {
-            check_aside(Arc::clone(schema), given.clone(), self.limits.wall_time_max).await?
+            given.value = value.as_object().cloned().unwrap_or_default();
+            check_aside(Arc::clone(schema), value, self.limits.wall_time_max).await?
         };
         checked.map_err(|violations| {
-            arguments::explain(&call.tool, &violations, &entry.tool.spec().parameters)
+            let spec = entry.tool.spec();
+            arguments::explain(spec.name.as_str(), &violations, &spec.parameters)
         })
     }
 
@@ -133,6 +210,41 @@ impl Dispatch {
     }
 }
 
+/// The arguments of a call, as text and as value; both say the same once they were read.
+#[derive(Default)]
+struct Arguments {
+    text: String,
+    value: Map<String, Value>,
+    repairs: Vec<String>,
+    /// A guardrail refused the call.
+    repeated: bool,
+}
+
+impl Arguments {
+    /// Reads the text, repairing what can be repaired.
+    fn read(&mut self, limits: &Limits) -> Result<(), CallError> {
+        let arguments::Read { value, repairs } = arguments::parse(&self.text, limits)?;
+        self.value = value;
+        if !repairs.is_empty() || self.text.trim().is_empty() {
+            self.write();
+        }
+        self.repairs.extend(repairs);
+        Ok(())
+    }
+
+    /// Gives values the types that the schema declares.
+    fn coerce(&mut self, parameters: &Value) {
+        if arguments::coerce(&mut self.value, parameters) {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        // A map of JSON values is JSON.
+        self.text = serde_json::to_string(&self.value).unwrap_or_default();
+    }
+}
+
 async fn check_aside(
     schema: Arc<Schema>,
     given: Value,
@@ -141,7 +253,7 @@ async fn check_aside(
     let checking = tokio::task::spawn_blocking(move || schema.check(&given));
     match tokio::time::timeout(time_max, checking).await {
         Ok(Ok(checked)) => Ok(checked),
-        Ok(Err(error)) => Err(fault(&error.to_string())),
+        Ok(Err(error)) => Err(fault("arguments", &error.to_string())),
         Err(_) => Err(too_late(time_max, false)),
     }
 }
@@ -150,27 +262,15 @@ fn check_structured(entry: &Entry, output: &ToolOutput) -> Result<(), CallError>
     let (Some(schema), Some(structured)) = (&entry.output, &output.structured) else {
         return Ok(());
     };
-    let value = serde_json::from_str(structured)
-        .map_err(|error| fault(&format!("structured output was checked to be JSON: {error}")))?;
+    let value = serde_json::from_str(structured).map_err(|error| {
+        let cause = format!("structured output was checked to be JSON: {error}");
+        fault(entry.tool.spec().name.as_str(), &cause)
+    })?;
     schema.check(&value).map_err(|violations| {
         let first = violations.first().map(|violation| violation.message.clone());
         let message = "the tool's structured output breaks its own output schema";
         CallError::new(Code::Failed, format!("{message}: {}", first.unwrap_or_default()))
     })
-}
-
-fn unknown(catalog: &Catalog, name: &str) -> CallError {
-    let near = catalog.nearest(name);
-    let shown = text::one_line(&text::cut(name, ECHO_CHARS_MAX));
-    let hint = match near.as_slice() {
-        [] => String::new(),
-        near => format!("; did you mean {}?", or(near)),
-    };
-    CallError::new(Code::UnknownTool, format!("Unknown tool: {shown}{hint}")).with("near", near)
-}
-
-fn or(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
 }
 
 fn busy(entry: &Entry, waited: Duration) -> CallError {
@@ -193,7 +293,7 @@ fn closing() -> CallError {
 }
 
 /// The host is wrong. The model learns an id, the log everything.
-fn fault(cause: &(dyn std::any::Any + Send)) -> CallError {
+fn fault(tool: &str, cause: &(dyn std::any::Any + Send)) -> CallError {
     let text = cause
         .downcast_ref::<String>()
         .map(String::as_str)
@@ -201,7 +301,10 @@ fn fault(cause: &(dyn std::any::Any + Send)) -> CallError {
         .unwrap_or("a panic without a text");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let id = format!("{:x}", now.unwrap_or_default().as_nanos());
-    let message = format!("internal error {id}; the host's log has the rest under this id");
+    let tool = text::one_line(&text::cut(tool, ECHO_CHARS_MAX));
+    let message = text::sanitized(&format!(
+        "Error executing {tool}: internal error {id}; the host's log has the rest under this id"
+    ));
     CallError::new(Code::Internal, message).with("id", id).with_log(text)
 }
 

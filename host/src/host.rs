@@ -3,21 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::StreamExt;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::authority::Variables;
+use crate::availability::{Availability, Unavailable};
+use crate::builtin;
 use crate::config::Config;
+use crate::definitions::{Definitions, Listed};
 use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 use crate::lock::{self, LockError};
 use crate::plugin::{Candidate, DirectoryRules, EngineError, LoadError, Loaded, Loader};
 use crate::registry::{Catalog, Registry, SourceReport};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
-use crate::tool::{Call, Meter, Outcome, PluginId, PluginIdError, Usage};
+use crate::schema::Format;
+use crate::session::{Session, SessionError, SessionSettings};
+use crate::tool::{Call, Outcome, PluginId, PluginIdError};
+use crate::toolset::UserToolset;
 
 /// What a host is started with. It reads no environment and no home of its own.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +39,8 @@ pub struct HostSettings {
     pub compiler: Option<PathBuf>,
     /// What bounds the directories that can be granted: the host's own folders above all.
     pub directories: DirectoryRules,
+    /// Values of the variables that plugins may be granted. The host reads no environment.
+    pub variables: Variables,
     /// Where this user's host remembers things. Without it, no plugin counts as bundled.
     pub state: Option<PathBuf>,
 }
@@ -63,15 +70,6 @@ pub enum InspectError {
     Load(#[from] LoadError),
 }
 
-/// Why a tool cannot work at present.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// In one sentence.
-    pub reason: String,
-    /// What its check used.
-    pub usage: Usage,
-}
-
 /// A running host.
 ///
 /// ```no_run
@@ -88,15 +86,17 @@ pub struct Unavailable {
 /// ```
 pub struct Host {
     registry: Arc<Registry>,
-    dispatch: Dispatch,
+    availability: Arc<Availability>,
+    definitions: Definitions,
+    dispatch: Arc<Dispatch>,
+    limits: Arc<Limits>,
+    toolsets: Arc<BTreeMap<String, UserToolset>>,
+    /// What calls without a session belong to.
+    alone: Session,
     sources: watch::Receiver<Option<Arc<Vec<SourceStatus>>>>,
     loading: JoinHandle<()>,
     compiling: watch::Receiver<BTreeSet<String>>,
-    check_time_max: Duration,
 }
-
-/// Checks of tools that run side by side.
-const CHECKS_AT_ONCE: usize = 16;
 
 impl Host {
     /// Starts a host. It answers at once; plugins appear when they have loaded.
@@ -119,8 +119,17 @@ impl Host {
         let loader = Arc::new(loader(Arc::clone(&limits), instances_max, &settings)?);
         // The recorded owners of names join with the lock file.
         let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
-        let dispatch = Dispatch::new(Arc::clone(&registry), limits, calls_max);
-        let check_time_max = settings.config.limits.check_time_max;
+        registry.publish([builtin::registration()]);
+        let availability = Arc::new(Availability::new(&limits));
+        let dispatch = Arc::new(Dispatch::new(
+            Arc::clone(&registry),
+            Arc::clone(&availability),
+            Arc::clone(&limits),
+            calls_max,
+        ));
+        let definitions = Definitions::new(Arc::clone(&availability), Arc::clone(&limits));
+        let toolsets = Arc::new(settings.config.toolsets.clone());
+        let alone = Session::alone(Arc::clone(&toolsets), &limits);
         let compiling = loader.compiling();
         let (loaded, sources) = watch::channel(None);
         let shelf = Arc::clone(&registry);
@@ -129,7 +138,18 @@ impl Host {
             let statuses = reload::load_all(&folders, &loader, &shelf, &config, &remembered).await;
             loaded.send_replace(Some(Arc::new(statuses)));
         });
-        Ok(Host { registry, dispatch, sources, loading, compiling, check_time_max })
+        Ok(Host {
+            registry,
+            availability,
+            definitions,
+            dispatch,
+            limits,
+            toolsets,
+            alone,
+            sources,
+            loading,
+            compiling,
+        })
     }
 
     /// Waits until every plugin has loaded or failed, and returns what became of each.
@@ -153,55 +173,67 @@ impl Host {
     /// Asks every tool that can tell whether it can work at present, side by side; returns the
     /// tools that cannot, with the reason.
     ///
-    /// It takes at most twice the limit of one check, however many there are.
+    /// It takes at most twice the limit of one check, however many there are; answers are kept
+    /// for a while, see [`Availability`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the checks.
     pub async fn unavailable(&self) -> BTreeMap<String, Unavailable> {
         let catalog = self.registry.current();
-        let asked: Vec<_> = catalog
-            .tools()
-            .into_iter()
-            .filter(|entry| entry.tool.spec().has_check)
-            .map(|entry| (entry.tool.spec().name.to_string(), Arc::clone(&entry.tool)))
-            .collect();
-        let mut left: BTreeSet<String> = asked.iter().map(|(name, _)| name.clone()).collect();
-        let checks = asked.into_iter().map(|(name, tool)| async move {
-            let meter = Arc::new(Meter::default());
-            let answer = tool.check(Arc::clone(&meter)).await;
-            (name, answer, meter.usage())
-        });
-        let mut answers = futures_util::stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE);
-        let mut unavailable = BTreeMap::new();
-        let collect = async {
-            while let Some((name, answer, usage)) = answers.next().await {
-                left.remove(&name);
-                if let Err(reason) = answer {
-                    unavailable.insert(name, Unavailable { reason, usage });
-                }
-            }
-        };
-        // Whoever was not asked in time is named as well.
-        let _ = tokio::time::timeout(2 * self.check_time_max, collect).await;
-        let late = Unavailable {
-            reason: "it was not checked in time".to_owned(),
-            usage: Usage::default(),
-        };
-        unavailable.extend(left.into_iter().map(|name| (name, late.clone())));
-        unavailable
+        self.availability.of_all(catalog.tools()).await.unavailable
     }
 
-    /// Runs one call. It never fails: whatever happens is in the outcome.
+    /// Makes a session: the calls of one caller, with the toolsets it has.
+    ///
+    /// # Errors
+    /// If an interceptor is no tool of an agent's loop, or its schema cannot be used.
+    pub fn session(&self, settings: SessionSettings) -> Result<Arc<Session>, SessionError> {
+        Session::new(settings, Arc::clone(&self.toolsets), &self.limits).map(Arc::new)
+    }
+
+    /// Runs one call that belongs to no session: it has every tool, nobody can be asked, and
+    /// its result is returned whole. It never fails: whatever happens is in the outcome.
     ///
     /// # Cancel safety
     /// Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Outcome {
-        self.dispatch.call(call).await
+        self.dispatch.call(&self.alone, call).await
+    }
+
+    /// Runs one call of a session. It never fails: whatever happens is in the outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the call.
+    pub async fn call_in(&self, session: &Session, call: Call) -> Outcome {
+        self.dispatch.call(session, call).await
+    }
+
+    /// Runs several calls of a session, side by side where none is in another's way; the
+    /// outcomes are in the order of the calls. See [`Dispatch::batch`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops every call.
+    pub async fn batch(&self, session: &Arc<Session>, calls: Vec<Call>) -> Vec<Outcome> {
+        self.dispatch.batch(session, calls).await
+    }
+
+    /// Returns the definitions of the tools that a session has and that can work at present.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the checks and dynamic definitions it waits for.
+    pub async fn definitions(&self, session: &Session, format: Format) -> Arc<Listed> {
+        let catalog = self.registry.current();
+        self.definitions.list(&catalog, session, format).await
     }
 
     /// The catalog of this moment.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.registry.current()
+    }
+
+    /// The bounds of this host.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Tells of every new generation of the catalog.
@@ -253,6 +285,7 @@ fn loader(
         loader.compile_with(program.clone());
     }
     loader.bound_directories(settings.directories.clone());
+    loader.provide(settings.variables.clone());
     if let Some(folder) = &settings.cache
         && let Err(error) = loader.open_cache(folder)
     {

@@ -26,6 +26,7 @@ pub mod tool;
 pub mod arguments;
 pub mod authority;
 pub mod batch;
+pub mod guardrails;
 pub mod repair;
 pub mod result;
 pub mod schema;
@@ -39,9 +40,14 @@ pub mod plugin;
 
 pub mod registry;
 
+pub mod availability;
+pub mod session;
+
+pub mod definitions;
 pub mod dispatch;
 
 pub mod author;
+pub mod builtin;
 pub mod reload;
 
 pub mod host;

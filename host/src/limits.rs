@@ -178,6 +178,24 @@ limits! {
     register_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
     /// Wall time of a tool's `check`.
     check_time_max: Duration = seconds(2), Duration::from_millis(1) => seconds(60);
+    /// Wall time of a tool's `describe`; then its definition stays as registered.
+    describe_time_max: Duration = seconds(2), Duration::from_millis(1) => seconds(60);
+    /// Wall time of one hook.
+    hook_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// How long a human may think about a question; then the answer is no.
+    approval_time_max: Duration = seconds(60), Duration::from_millis(1) => seconds(600);
+    /// Calls of one batch at once.
+    batch_calls_max: Count = Count(8), Count(1) => Count(128);
+    /// Calls of one batch file.
+    batch_lines_max: Count = Count(1_000), Count(1) => Count(100_000);
+    /// Wall time of a whole batch.
+    batch_time_max: Duration = seconds(420), seconds(1) => seconds(3_600);
+    /// Characters of one result that a session shows; a larger one is kept and previewed.
+    result_chars_max: Count = Count(100_000), Count(1_000) => Count(10_000_000);
+    /// Characters of all results of one turn that a session shows, as far as keeping helps.
+    turn_chars_max: Count = Count(200_000), Count(2_000) => Count(20_000_000);
+    /// Results that one session keeps, all together; the oldest make way for new ones.
+    results_bytes_max: Bytes = Bytes(64 * MIB), Bytes(0) => Bytes(GIB);
     /// Memory of one guest: a Python interpreter needs 12 MiB, real work ten times that.
     memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
     /// Elements in one table of a guest; JavaScript components have 7,690.

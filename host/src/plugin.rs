@@ -14,6 +14,7 @@ mod engine;
 mod imports;
 mod instance;
 mod loader;
+mod optional;
 mod store;
 
 pub use child::{COMPILE_COMMAND, compile_here};

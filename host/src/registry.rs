@@ -8,7 +8,7 @@
 mod rules;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, watch};
@@ -16,7 +16,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::limits::Limits;
 use crate::schema::Schema;
 use crate::text;
-use crate::tool::{Registration, Rejection, SourceId, Tool};
+use crate::tool::{Hooks, Registration, Rejection, SourceId, Tool};
+use crate::toolset;
 
 pub use rules::{Claim, Verdict, decide};
 
@@ -27,6 +28,9 @@ pub struct Catalog {
     pub generation: u64,
     entries: HashMap<Box<str>, Entry>,
     sources: BTreeMap<SourceId, SourceReport>,
+    hooks: Vec<(SourceId, Arc<dyn Hooks>)>,
+    /// Made when it is first asked for.
+    toolsets: OnceLock<toolset::Live>,
 }
 
 /// A tool and what the house knows of it.
@@ -42,6 +46,8 @@ pub struct Entry {
     pub source: SourceId,
     /// Turns of its source.
     pub permits: Arc<Semaphore>,
+    /// The generation in which its source was published, which tells two builds apart.
+    pub published: u64,
 }
 
 /// What became of one source's registration.
@@ -64,6 +70,43 @@ impl Catalog {
         let mut entries: Vec<&Entry> = self.entries.values().collect();
         entries.sort_by(|left, right| left.tool.spec().name.cmp(&right.tool.spec().name));
         entries
+    }
+
+    /// The hooks of all sources, in the order in which they are asked: by origin, rank and id.
+    pub fn hooks(&self) -> &[(SourceId, Arc<dyn Hooks>)] {
+        &self.hooks
+    }
+
+    /// The toolsets that tools declare, with their members; and the aliases of those of MCP
+    /// servers.
+    pub fn toolsets(&self) -> &toolset::Live {
+        self.toolsets.get_or_init(|| {
+            let mut live = toolset::Live::default();
+            for entry in self.entries.values() {
+                let spec = entry.tool.spec();
+                if let Some(members) = live.toolsets.get_mut(&spec.toolset) {
+                    members.insert(spec.name.to_string());
+                    continue;
+                }
+                if let Some(server) = spec.toolset.strip_prefix("mcp-") {
+                    live.aliases.insert(server.to_owned(), spec.toolset.clone());
+                }
+                live.toolsets.insert(spec.toolset.clone(), [spec.name.to_string()].into());
+            }
+            live
+        })
+    }
+
+    /// The house's own tools.
+    pub fn of_the_house(&self) -> impl Iterator<Item = &Entry> {
+        let report = self.sources.get(&SourceId::Builtin);
+        let names = report.map_or(&[][..], |report| &report.tools);
+        names.iter().filter_map(|name| self.find(name))
+    }
+
+    /// The names of all tools, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(|name| &**name)
     }
 
     /// The names most like `name`, the nearest first.
@@ -93,6 +136,7 @@ struct Live {
     /// For each tool of the registration: its schemas, or why it cannot be used.
     compiled: Vec<Result<Compiled, String>>,
     permits: Arc<Semaphore>,
+    published: u64,
 }
 
 #[derive(Clone)]
@@ -136,21 +180,21 @@ impl Registry {
                 (registration, compiled)
             })
             .collect();
-        self.change(|live| {
+        self.change(|live, published| {
             for (registration, compiled) in prepared {
                 let source = registration.source.clone();
                 let permits = live.get(&source).map_or_else(
                     || Arc::new(Semaphore::new(self.limits.calls_per_source_max.0)),
                     |previous| Arc::clone(&previous.permits),
                 );
-                live.insert(source, Live { registration, compiled, permits });
+                live.insert(source, Live { registration, compiled, permits, published });
             }
         })
     }
 
     /// Takes back all that `source` has published. Tools it had shadowed return.
     pub fn retract(&self, source: &SourceId) -> Arc<Catalog> {
-        self.change(|live| {
+        self.change(|live, _| {
             live.remove(source);
         })
     }
@@ -168,10 +212,10 @@ impl Registry {
         })
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Live>)) -> Arc<Catalog> {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Live>, u64)) -> Arc<Catalog> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut live);
         let generation = self.current.load().generation + 1;
+        change(&mut live, generation);
         let catalog = Arc::new(assemble(&live, &self.owners, generation));
         self.current.store(Arc::clone(&catalog));
         // Within the lock, so that generations are told in order.
@@ -187,14 +231,15 @@ fn assemble(
 ) -> Catalog {
     let mut sources: BTreeMap<SourceId, SourceReport> = BTreeMap::new();
     let (mut claims, mut claimed) = (Vec::new(), Vec::new());
-    for (source, Live { registration, compiled, permits }) in live {
+    for (source, live) in live {
+        let Live { registration, compiled, .. } = live;
         let report = sources.entry(source.clone()).or_default();
         report.rejected.extend(registration.rejected.iter().cloned());
         for (tool, compiled) in registration.tools.iter().zip(compiled) {
             match compiled {
                 Ok(compiled) => {
                     claims.push(Claim::new(registration, tool.spec()));
-                    claimed.push((tool, compiled, permits));
+                    claimed.push((tool, compiled, live));
                 }
                 Err(reason) => report
                     .rejected
@@ -204,7 +249,7 @@ fn assemble(
     }
     let mut entries = HashMap::with_capacity(claims.len());
     let verdicts = decide(&claims, owners);
-    for ((claim, verdict), (tool, compiled, permits)) in claims.iter().zip(verdicts).zip(claimed) {
+    for ((claim, verdict), (tool, compiled, live)) in claims.iter().zip(verdicts).zip(claimed) {
         let report = sources.entry(claim.source.clone()).or_default();
         let name = claim.name.to_string();
         match verdict {
@@ -215,7 +260,8 @@ fn assemble(
                     parameters: Arc::clone(&compiled.parameters),
                     output: compiled.output.clone(),
                     source: claim.source.clone(),
-                    permits: Arc::clone(permits),
+                    permits: Arc::clone(&live.permits),
+                    published: live.published,
                 };
                 entries.insert(name.into_boxed_str(), entry);
             }
@@ -230,5 +276,18 @@ fn assemble(
         report.tools.sort();
         report.rejected.sort_by(|left, right| left.tool.cmp(&right.tool));
     }
-    Catalog { generation, entries, sources }
+    Catalog { generation, entries, sources, hooks: hooks(live), toolsets: OnceLock::new() }
+}
+
+/// The hooks of all registrations, in the order in which they are asked.
+fn hooks(live: &BTreeMap<SourceId, Live>) -> Vec<(SourceId, Arc<dyn Hooks>)> {
+    let mut registrations: Vec<&Registration> =
+        live.values().map(|live| &live.registration).collect();
+    registrations.sort_by_key(|registration| {
+        (registration.origin, registration.rank, registration.source.clone())
+    });
+    let hooks = |registration: &Registration| {
+        Some((registration.source.clone(), Arc::clone(registration.hooks.as_ref()?)))
+    };
+    registrations.into_iter().filter_map(hooks).collect()
 }

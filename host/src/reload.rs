@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 
-use crate::authority::DirGrant;
+use crate::authority::Grants;
 use crate::config::Config;
 use crate::limits::Limits;
 use crate::lock::Pin;
@@ -130,7 +130,7 @@ fn publish(
         (age(plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
     });
     let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-    for (found, plugin, usage) in loaded {
+    for (found, mut plugin, usage) in loaded {
         let is_bundled = age(&plugin).is_some();
         let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
             *digest == plugin.facts.digest
@@ -150,7 +150,7 @@ fn publish(
             counted.push((id.clone(), digest, is_bundled, found.candidate.path.clone()));
             let settings = config.plugins.get(&id).cloned().unwrap_or_default();
             ready.grants =
-                authorise(&found.candidate, &plugin, &settings.dirs, is_bundled, remembered);
+                authorise(&found.candidate, &mut plugin, &settings.grants, is_bundled, remembered);
             registrations.push(Registration {
                 origin: ready.origin,
                 rank: found.rank,
@@ -168,8 +168,8 @@ fn publish(
 /// Returns why a grant gives nothing.
 fn authorise(
     candidate: &Candidate,
-    plugin: &Loaded,
-    dirs: &[DirGrant],
+    plugin: &mut Loaded,
+    grants: &Grants,
     is_bundled: bool,
     remembered: &Remembered,
 ) -> Vec<String> {
@@ -178,18 +178,23 @@ fn authorise(
         .iter()
         .find(|pin| pin.folder == candidate.folder && pin.id == candidate.id.as_str());
     let trusted = is_bundled || pinned.is_some_and(|pin| pin.digest == *plugin.facts.digest);
-    if trusted || dirs.is_empty() {
-        return plugin.grant(dirs);
+    if trusted || grants.is_empty() {
+        return plugin.grant(grants);
     }
-    plugin.grant(&[]);
+    plugin.grant(&Grants::default());
     let id = &candidate.id;
     let why = match pinned {
         Some(_) => "its bytes have changed since it was granted",
         None => "nobody has granted it to these bytes",
     };
-    dirs.iter()
-        .map(|dir| format!("{dir} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} --dir {dir}`", candidate.path.display()))
-        .collect()
+    let pending = |flag: String| {
+        let what = flag.split_once(' ').map_or(&*flag, |(_, what)| what);
+        format!(
+            "{what} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} {flag}`",
+            candidate.path.display()
+        )
+    };
+    grants.flags().into_iter().map(pending).collect()
 }
 
 fn status(found: &Found, state: Result<Ready, String>, usage: Usage) -> SourceStatus {

@@ -3,6 +3,8 @@
 //! Whatever runs a tool (a component, an MCP server, the host itself), the rest of the house
 //! sees a [`Tool`] inside a [`Registration`].
 
+mod approval;
+mod hook;
 mod name;
 mod outcome;
 mod output;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
+pub use approval::{Approval, Approver, Question};
+pub use hook::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks};
 pub use name::{NameError, ToolName, check_toolset};
 pub use outcome::{CallError, Class, Code, Meter, Outcome, Usage};
 pub use output::{Content, ToolOutput};
@@ -47,6 +51,80 @@ pub trait Tool: Send + Sync {
     fn check(&self, _meter: Arc<Meter>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
+
+    /// What the tool requires and does not have: one sentence each, with the repair.
+    fn unmet(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns what changes in the tool's definition when the tools `visible` are listed
+    /// beside it: the JSON text of an object with `description`, `parameters` or both. It ends
+    /// within the tool's own time limit.
+    ///
+    /// # Errors
+    /// In one sentence, if the source cannot answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops it.
+    fn describe<'a>(
+        &'a self,
+        _visible: &'a [String],
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The authority the tool has at present.
+    fn held(&self) -> Held {
+        Held::default()
+    }
+}
+
+/// What authority a tool has, as far as rules of the house ask. Nothing is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It reads directories.
+    pub reads: bool,
+    /// It changes directories.
+    pub writes: bool,
+    /// It sees variables.
+    pub variables: bool,
+    /// It sends requests.
+    pub http: bool,
+    /// It runs processes.
+    pub processes: bool,
+    /// Its source has hooks.
+    pub hooks: bool,
+}
+
+impl Held {
+    /// Everything: for tools that run outside the sandbox.
+    pub const ALL: Held = Held {
+        reads: true,
+        writes: true,
+        variables: true,
+        http: true,
+        processes: true,
+        hooks: true,
+    };
+
+    /// Tells whether a call of the wrong tool could do harm outside the sandbox.
+    pub fn can_harm(self) -> bool {
+        self.writes || self.http || self.processes || self.hooks
+    }
+
+    /// Tells whether the tool has nothing, or only reads directories.
+    pub fn only_reads(self) -> bool {
+        Held { reads: false, ..self } == Held::default()
+    }
+}
+
+/// Reads results that were too large to show; a session lends it to its calls.
+pub trait KeptResults: Send + Sync + fmt::Debug {
+    /// Returns a part of a kept result, as JSON text for the model.
+    ///
+    /// # Errors
+    /// In one sentence, if there is no such result or no such part.
+    fn read(&self, id: &str, offset: usize, limit: usize) -> Result<String, String>;
 }
 
 /// What a [`Tool`] is given to run one call.
@@ -64,6 +142,8 @@ pub struct Invocation<'a> {
     pub progress: Option<ProgressSink>,
     /// Directories granted for this call alone, as texts that `authority` reads.
     pub dirs: &'a [String],
+    /// The session's kept results, if the call has a session that keeps any.
+    pub kept: Option<&'a dyn KeptResults>,
 }
 
 /// Hears of a call's progress. It is called from within the call, so it must not block.

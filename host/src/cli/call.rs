@@ -1,5 +1,7 @@
 //! `toolhost call`
 
+mod batch;
+
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -8,19 +10,26 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::ui::{self, Ui};
-use super::{Global, loaded_host};
+use super::{Global, approve, loaded_host};
 use crate::arguments;
 use crate::registry::Catalog;
+use crate::session::SessionSettings;
 use crate::tool::{Call, Class, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
 
 /// Calls one tool and prints its answer.
 ///
 /// Text and JSON are printed as they are, except that control characters are escaped; `--json`
 /// prints the whole outcome. Pictures and sounds are named; `--json` has their bytes.
+///
+/// With `--batch FILE` (`-` for stdin) every line is one call, `{"tool": "NAME", "arguments": {},
+/// "id": "any"}`, and every line printed is one outcome, in the same order. The calls share a
+/// session: neighbours that cannot get in each other's way run side by side, and large results
+/// are kept for `result_read`. The exit code is that of the worst outcome.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The tool's name.
-    tool: String,
+    #[arg(required_unless_present = "batch")]
+    tool: Option<String>,
 
     /// The arguments as a JSON object; `@FILE` reads them from a file, `-` from stdin.
     #[arg(value_name = "JSON", conflicts_with = "arg")]
@@ -41,25 +50,44 @@ pub(super) struct Arguments {
     /// Stop the call after this time, such as `10s`; the operator's limit holds as well.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
+
+    /// Run the calls of this file, one a line.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["tool", "arguments", "arg", "timeout"])]
+    batch: Option<String>,
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
-    let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
-    let text = given.arguments.as_deref().map(read_text).transpose()?;
     let dirs =
         given.dir.iter().map(|dir| super::grant::read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
+    let dirs: Vec<String> = dirs.iter().map(ToString::to_string).collect();
+    if let Some(file) = &given.batch {
+        let text = if file == "-" { read_text(file)? } else { read_file(file)? };
+        return batch::run(ui, global, &text, &dirs).await;
+    }
+    let tool = given.tool.as_deref().unwrap_or_default();
+    let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
+    let text = given.arguments.as_deref().map(read_text).transpose()?;
     let host = loaded_host(ui, global).await?;
     let arguments = match text {
         Some(text) => text,
-        None => from_pairs(&host.catalog(), &given.tool, &pairs),
+        None => from_pairs(&host.catalog(), tool, &pairs),
     };
     let call = Call {
         time_max: given.timeout,
-        dirs: dirs.iter().map(ToString::to_string).collect(),
+        dirs,
         progress: Some(ProgressSink::new(|progress| ui::error_line(&progress_line(&progress)))),
-        ..Call::new(given.tool.as_str(), arguments)
+        ..Call::new(tool, arguments)
     };
-    let outcome = host.call(call).await;
+    let settings = SessionSettings {
+        approver: approve::approver(),
+        is_one_call: true,
+        ..SessionSettings::default()
+    };
+    let session = host.session(settings).map_err(|error| Failure::fault(error.to_string()))?;
+    let outcome = host.call_in(&session, call).await;
+    for repair in &outcome.repairs {
+        ui::error_line(&format!("note: {repair}"));
+    }
     if ui.json {
         ui.json(&to_json(&outcome))?;
     }
@@ -149,6 +177,7 @@ fn to_json(outcome: &Outcome) -> Value {
         outcome.usage;
     let mut object = json!({
         "tool": outcome.tool,
+        "repairs": outcome.repairs,
         "ok": outcome.result.is_ok(),
         "usage": {
             "memory_bytes": memory_bytes,

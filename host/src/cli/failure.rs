@@ -87,7 +87,9 @@ impl Failure {
             Class::Aborted => Kind::Aborted,
             Class::Fault => Kind::Fault,
         };
-        let mut failure = Failure::new(kind, error.message.clone());
+        // The mark is for models; a person sees the code.
+        let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
+        let mut failure = Failure::new(kind, message);
         failure.code = Some(error.code);
         failure
     }

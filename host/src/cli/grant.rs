@@ -10,14 +10,14 @@ use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
-use crate::authority::DirGrant;
+use crate::authority::{self, DirGrant, Grants, HookGrant};
 use crate::config::{self, ConfigError};
 use crate::lock::{self, Pin};
 use crate::plugin;
 use crate::reload;
 use crate::tool::PluginId;
 
-/// Lets a plugin use a directory, from now on.
+/// Lets a plugin use a directory, a variable or a hook, from now on.
 ///
 /// The grant is written to the operator's `toolhost.toml` and holds for the plugin's present
 /// bytes: when they change, it gives nothing until it is granted again. A plugin gets of a grant
@@ -30,8 +30,17 @@ pub(super) struct GrantArguments {
     /// The directory, read (`ro`) or read and changed (`rw`); may be repeated. HOST may be
     /// relative; GUEST is where the plugin sees it, by default at the same path, and the current
     /// directory also as `.`.
-    #[arg(long, required = true, value_name = "HOST[=GUEST]:ro|rw")]
+    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
     dir: Vec<String>,
+
+    /// An environment variable of toolhost's own environment, by its name; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+
+    /// Let it hear of, change or stop calls of other plugins' tools; may be repeated. EVENT is
+    /// request, pre-call, post-call or transform; TOOL a name, or the beginning of one and `*`.
+    #[arg(long, value_name = "EVENT:TOOL")]
+    hook: Vec<String>,
 }
 
 /// Takes back everything that a plugin was granted.
@@ -43,9 +52,9 @@ pub(super) struct RevokeArguments {
 
 pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
-    let dirs = given.dir.iter().map(|dir| read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
+    let grants = read_grants(given)?;
     let settings = home.settings(global)?;
-    for dir in &dirs {
+    for dir in &grants.dirs {
         plugin::check_grant(dir, &settings.directories).map_err(Failure::usage)?;
     }
     let candidates = reload::find(&settings.folders, &id, &settings.config.limits);
@@ -60,21 +69,47 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     let pin = Pin { folder: candidate.folder, id: id.to_string(), digest: digest.clone() };
     lock::pin(&home.state, &pin).map_err(|error| Failure::usage(error.to_string()))?;
     edit(&home.operators_file(global), |text| {
-        config::with_dirs(text, &id, &dirs).map(|text| (text, ()))
+        config::with_grants(text, &id, &grants).map(|text| (text, ()))
     })?;
+    let dirs: Vec<String> = grants.dirs.iter().map(ToString::to_string).collect();
+    let hooks: Vec<String> = grants.hooks.iter().map(ToString::to_string).collect();
     if ui.json {
-        let dirs: Vec<String> = dirs.iter().map(ToString::to_string).collect();
-        return ui.json(&json!({ "plugin": id.as_str(), "dirs": dirs, "digest": digest }));
+        return ui.json(&json!({
+            "plugin": id.as_str(), "dirs": dirs, "env": grants.env, "hooks": hooks, "digest": digest,
+        }));
     }
-    for dir in &dirs {
-        ui.line(&format!("plugin:{id} may use {dir}, as long as its bytes are sha256:{digest}"))?;
+    let env = grants.env.iter().map(|name| format!("the variable {name}"));
+    let hooks = hooks.iter().map(|hook| format!("the hook {hook}"));
+    for what in dirs.into_iter().chain(env).chain(hooks) {
+        ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
     }
     Ok(())
 }
 
+fn read_grants(given: &GrantArguments) -> Result<Grants, Failure> {
+    let grants = Grants {
+        dirs: given.dir.iter().map(|dir| read_dir(dir)).collect::<Result<_, _>>()?,
+        env: given.env.clone(),
+        hooks: given
+            .hook
+            .iter()
+            .map(|hook| HookGrant::parse(hook))
+            .collect::<Result<_, _>>()
+            .map_err(|error| Failure::usage(error.to_string()))?,
+    };
+    for name in &grants.env {
+        authority::check_variable(name).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    if grants.is_empty() {
+        return Err(Failure::usage("nothing to grant")
+            .hint("name what: `--dir HOST:ro|rw`, `--env NAME` or `--hook EVENT:TOOL`"));
+    }
+    Ok(grants)
+}
+
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
-    let count = edit(&home.operators_file(global), |text| config::without_dirs(text, &id))?;
+    let count = edit(&home.operators_file(global), |text| config::without_grants(text, &id))?;
     lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
     if ui.json {
         return ui.json(&json!({ "plugin": id.as_str(), "revoked": count }));

@@ -11,7 +11,7 @@ use etcetera::base_strategy::Xdg;
 use super::Global;
 use super::failure::Failure;
 use super::ui;
-use crate::authority::OwnFolder;
+use crate::authority::{OwnFolder, Variables};
 use crate::config::{self, Config};
 use crate::host::HostSettings;
 use crate::plugin::DirectoryRules;
@@ -86,10 +86,15 @@ impl Home {
             named => named.iter().map(|folder| checked_folder(folder)).collect::<Result<_, _>>()?,
         };
         folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
+        let config = self.config(global)?;
+        // Of the environment, the host learns what somebody was granted, and no more.
+        let value = |name: String| env::var(&name).ok().map(|value| (name, value));
+        let variables = Variables(config.variables().into_iter().filter_map(value).collect());
         Ok(HostSettings {
+            variables,
             directories: self.directory_rules(&folders),
             folders,
-            config: self.config(global)?,
+            config,
             cache: Some(self.components()),
             // Without a path to itself, the host compiles.
             compiler: env::current_exe().ok(),

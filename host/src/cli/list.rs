@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::ui::Ui;
 use super::{Global, loaded_host};
-use crate::host::Unavailable;
+use crate::availability::Unavailable;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
 use crate::tool::{Origin, Rejection, SourceId, ToolSpec};
@@ -44,7 +44,7 @@ struct Listing<'a> {
 impl Listing<'_> {
     fn print(&self, ui: &Ui) -> Result<(), Failure> {
         let tools = self.catalog.tools();
-        if tools.is_empty() {
+        if tools.iter().all(|entry| entry.source == SourceId::Builtin) {
             ui.line(
                 "No tools. Drop a .wasm component into ./plugins, or name a folder with --plugins.",
             )?;

@@ -22,5 +22,27 @@ pub(super) mod availability {
     pub(in crate::plugin) use exports::toolhost::plugin::availability::GuestIndices;
 }
 
+pub(super) mod schema_override {
+    wasmtime::component::bindgen!({
+        world: "with-schema-override",
+        path: "../wit",
+        exports: { default: async },
+    });
+
+    pub(in crate::plugin) use exports::toolhost::plugin::schema_override::GuestIndices;
+}
+
+pub(super) mod hooks {
+    wasmtime::component::bindgen!({
+        world: "with-hooks",
+        path: "../wit",
+        exports: { default: async },
+    });
+
+    pub(in crate::plugin) use exports::toolhost::plugin::hooks::{
+        Decision, GuestIndices, HookedCall, HookedOutcome,
+    };
+}
+
 pub(super) use base::toolhost::plugin::types;
 pub(super) use base::{Plugin, PluginPre};

@@ -44,6 +44,7 @@ pub(super) struct Registered {
 pub(super) struct Exported {
     pub(super) availability: bool,
     pub(super) schema_override: bool,
+    pub(super) hooks: bool,
 }
 
 /// Checks a registration.
@@ -206,16 +207,17 @@ fn content(content: types::Content) -> Content {
     }
 }
 
-/// An error of the tool itself. Its text is bounded.
+/// An error of the tool itself. Its text is bounded and sanitised, for a model is to read it.
 pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
     let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
+    let sanitised = |message: String| text::sanitized(&bounded(message));
     match error {
-        types::ToolError::Failed(message) => CallError::new(Code::Failed, bounded(message)),
+        types::ToolError::Failed(message) => CallError::new(Code::Failed, sanitised(message)),
         types::ToolError::NotAvailable(message) => {
-            CallError::new(Code::Unavailable, bounded(message))
+            CallError::new(Code::Unavailable, sanitised(message))
         }
         types::ToolError::BadArguments(bad) => {
-            let error = CallError::new(Code::InvalidArguments, bounded(bad.message));
+            let error = CallError::new(Code::InvalidArguments, sanitised(bad.message));
             match bad.path {
                 Some(path) => error.with("path", Value::String(bounded(path))),
                 None => error,

@@ -6,35 +6,38 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use wasmtime::{Store, Trap};
 
-use super::bindings::availability::GuestIndices;
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
-use super::store::{self, Denied, Guest, HostCallsExceeded};
-use crate::authority::{self, Access, DirGrant};
+use super::optional::Optional;
+use super::store::{self, Allowed, Denied, Guest, HostCallsExceeded};
+use crate::authority::{self, Access, DirGrant, HookGrant, Variables};
 use crate::limits::Limits;
 use crate::text;
-use crate::tool::{CallError, Code, Invocation, Meter, Need, Tool, ToolOutput, ToolSpec};
+use crate::tool::{CallError, Code, Held, Invocation, Meter, Need, Tool, ToolOutput, ToolSpec};
 
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
     pub(super) engine: Arc<Engine>,
     pub(super) pre: PluginPre<Guest>,
-    /// The optional interface, if the component exports it.
-    pub(super) availability: Option<GuestIndices>,
-    /// For logs.
+    pub(super) optional: Optional,
+    /// For logs and hints.
     pub(super) id: String,
     pub(super) rules: Arc<DirectoryRules>,
+    /// Values of variables, of which it sees those it was granted.
+    pub(super) variables: Arc<Variables>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
     pub(super) authority: OnceLock<Authority>,
 }
 
-/// What a plugin asked for, and the directories it was granted.
+/// What a plugin asked for, and what it was granted.
 #[derive(Debug, Default)]
 pub(super) struct Authority {
     pub(super) needs: Vec<Need>,
     pub(super) directories: Vec<Directory>,
+    pub(super) env: Vec<String>,
+    pub(super) hooks: Vec<HookGrant>,
 }
 
 /// One tool of a component.
@@ -58,37 +61,49 @@ impl Tool for PluginTool {
     fn check(&self, meter: Arc<Meter>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.run_check(meter))
     }
+
+    fn unmet(&self) -> Vec<String> {
+        let granted = self.plugin.authority.get().map_or(&[][..], |authority| &authority.env);
+        let unmet = |name: &String| {
+            let value = self.plugin.variables.0.get(name);
+            if !granted.contains(name) {
+                let id = &self.plugin.id;
+                Some(format!(
+                    "it requires the variable `{name}`, which it was not granted: run `toolhost grant {id} --env {name}`"
+                ))
+            } else if value.is_none_or(String::is_empty) {
+                Some(format!(
+                    "it requires the variable `{name}`, which is granted and not set: set it in the environment of toolhost"
+                ))
+            } else {
+                None
+            }
+        };
+        self.spec.requires_env.iter().filter_map(unmet).collect()
+    }
+
+    fn describe<'a>(
+        &'a self,
+        visible: &'a [String],
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(self.run_describe(visible))
+    }
+
+    fn held(&self) -> Held {
+        let allowed = self.allowed(&[]);
+        let with = |access| allowed.directories.iter().any(|(_, granted)| *granted == access);
+        let hooks = self.plugin.authority.get().is_some_and(|held| !held.hooks.is_empty());
+        Held {
+            reads: with(Access::Read),
+            writes: with(Access::Write),
+            variables: !allowed.variables.is_empty(),
+            hooks,
+            ..Held::default()
+        }
+    }
 }
 
 impl PluginTool {
-    /// Runs `check`, with the tool's own authority.
-    async fn run_check(&self, meter: Arc<Meter>) -> Result<(), String> {
-        let plugin = &self.plugin;
-        let (true, Some(availability)) = (self.spec.has_check, &plugin.availability) else {
-            return Ok(());
-        };
-        let limits = &plugin.engine.limits;
-        let transfer_bytes_max = limits.transfer_bytes_max();
-        let directories = self.directories(&[]);
-        let mut store =
-            store::new(&plugin.engine, &plugin.id, meter, None, transfer_bytes_max, &directories)
-                .map_err(|error| format!("a granted directory is gone: {error}"))?;
-        let answer = async {
-            let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
-            let guest = availability.load(&mut store, &instance)?;
-            guest.call_check(&mut store, self.spec.name.as_str()).await
-        };
-        let Ok(answer) = tokio::time::timeout(limits.check_time_max, answer).await else {
-            let time_max = humantime::format_duration(limits.check_time_max);
-            return Err(format!("its check did not answer within `check_time_max` of {time_max}"));
-        };
-        let answer = answer
-            .map_err(|error| stopped(&error, store.data(), transfer_bytes_max, limits).message)?;
-        answer.map_err(|reason| {
-            text::one_line(&convert::bounded(reason, limits.error_bytes_max.as_usize()))
-        })
-    }
-
     async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
         let engine = &self.plugin.engine;
         let limits = &engine.limits;
@@ -101,7 +116,7 @@ impl PluginTool {
             meter,
             invocation.progress,
             transfer_bytes_max,
-            &self.directories(&for_this_call),
+            &self.allowed(&for_this_call),
         )
         .map_err(|error| {
             CallError::new(Code::Internal, "a granted directory is gone")
@@ -136,16 +151,9 @@ impl PluginTool {
 }
 
 impl PluginTool {
-    /// The directories of which this tool may use something.
-    fn directories<'a>(&'a self, more: &'a [Directory]) -> Vec<(&'a Directory, Access)> {
-        let Some(authority) = self.plugin.authority.get() else { return Vec::new() };
-        let tool = self.spec.name.as_str();
-        let granted = authority.directories.iter().chain(more);
-        granted
-            .filter_map(|directory| {
-                Some((directory, authority::access(&authority.needs, tool, &directory.grant)?))
-            })
-            .collect()
+    /// What this tool may use, with the directories of one call besides.
+    pub(super) fn allowed<'a>(&'a self, more: &'a [Directory]) -> Allowed<'a> {
+        self.plugin.allowed(self.spec.name.as_str(), &self.spec.requires_env, more)
     }
 
     /// Opens the directories that were granted for one call alone.
@@ -168,6 +176,30 @@ impl PluginTool {
 }
 
 impl Prepared {
+    /// What one tool may use of what the plugin was granted; of a hook, the name is empty.
+    pub(super) fn allowed<'a>(
+        &'a self,
+        tool: &str,
+        requires_env: &[String],
+        more: &'a [Directory],
+    ) -> Allowed<'a> {
+        let Some(authority) = self.authority.get() else { return Allowed::default() };
+        let directories = authority.directories.iter().chain(more).filter_map(|directory| {
+            Some((directory, authority::access(&authority.needs, tool, &directory.grant)?))
+        });
+        let names = match authority.env.as_slice() {
+            [] => Vec::new(),
+            granted => authority::variables(&authority.needs, requires_env, tool, granted),
+        };
+        let variable = |name: &String| {
+            self.variables.0.get_key_value(name).map(|(name, value)| (&**name, &**value))
+        };
+        Allowed {
+            directories: directories.collect(),
+            variables: names.iter().filter_map(variable).collect(),
+        }
+    }
+
     /// Runs `register` in a store without any authority.
     ///
     /// # Cancel safety
@@ -178,8 +210,9 @@ impl Prepared {
     ) -> Result<Result<types::Registration, String>, CallError> {
         let limits = &self.engine.limits;
         let allowed = limits.registration_bytes_max.0;
-        let mut store = store::new(&self.engine, &self.id, meter, None, allowed, &[])
-            .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
+        let mut store =
+            store::new(&self.engine, &self.id, meter, None, allowed, &Allowed::default())
+                .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
         let answer = match self.instantiate(&mut store).await {
             Ok(instance) => instance.call_register(&mut store).await,
             Err(error) => Err(error),
@@ -193,7 +226,7 @@ impl Prepared {
 }
 
 /// Says why wasmtime gave up: which limit it was, or how the guest crashed.
-fn stopped(
+pub(super) fn stopped(
     error: &wasmtime::Error,
     guest: &Guest,
     transfer_bytes_max: u64,

@@ -14,14 +14,14 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
 use super::bindings::PluginPre;
-use super::bindings::availability::GuestIndices;
 use super::compile::{self, Cache, CacheError, Compiler};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
 use super::directories::{Directory, DirectoryRules};
 use super::engine::{Engine, EngineError};
 use super::instance::{Authority, PluginTool, Prepared};
-use crate::authority::{self, DirGrant};
+use super::optional::{Optional, PluginHooks};
+use crate::authority::{self, Grants, Variables};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
@@ -58,19 +58,34 @@ impl Loaded {
     /// this has made sure that the grants were given to these bytes.
     ///
     /// Returns for each grant that gives nothing why it does not.
-    pub fn grant(&self, grants: &[DirGrant]) -> Vec<String> {
+    pub fn grant(&mut self, grants: &Grants) -> Vec<String> {
         let (mut directories, mut problems) = (Vec::new(), Vec::new());
-        for grant in grants {
+        for grant in &grants.dirs {
             match Directory::open(grant, &self.prepared.rules) {
                 Ok(directory) => directories.push(directory),
                 Err(reason) => problems.push(reason),
             }
         }
         let needs = self.registration.needs.clone();
-        if !directories.is_empty() && !authority::asks_for_directories(&needs) {
-            problems.push("it asks for no directory, so the grant gives nothing".to_owned());
+        let mut idle = |given: bool, asked: bool, what: &str| {
+            if given && !asked {
+                problems.push(format!("it asks for no {what}, so the grant gives nothing"));
+            }
+        };
+        idle(!directories.is_empty(), authority::asks_for(&needs, "dirs"), "directory");
+        let requires =
+            self.registration.tools.iter().any(|tool| !tool.spec().requires_env.is_empty());
+        let asks_for_env = requires || authority::asks_for(&needs, "env");
+        idle(!grants.env.is_empty(), asks_for_env, "variable");
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        let asks_for_hooks = has_hooks && authority::asks_for(&needs, "hooks");
+        idle(!grants.hooks.is_empty(), asks_for_hooks, "hook");
+        let (env, hooks) = (grants.env.clone(), grants.hooks.clone());
+        let authority = Authority { needs, directories, env, hooks };
+        let hears = asks_for_hooks && !authority.hooks.is_empty();
+        if self.prepared.authority.set(authority).is_ok() && hears {
+            self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
         }
-        let _ = self.prepared.authority.set(Authority { needs, directories });
         problems
     }
 }
@@ -181,6 +196,7 @@ pub struct Loader {
     engine: Arc<Engine>,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
+    variables: Arc<Variables>,
     /// The plugins being compiled at this moment, by id.
     now_compiling: watch::Sender<BTreeSet<String>>,
     /// Compiling fills a core, so there are as many permits as cores.
@@ -199,6 +215,7 @@ impl Loader {
             engine,
             compiler: Compiler::default(),
             rules: Arc::default(),
+            variables: Arc::default(),
             now_compiling: watch::Sender::default(),
             compiling: Semaphore::new(cores),
         })
@@ -221,6 +238,11 @@ impl Loader {
     /// Bounds the directories that can be granted.
     pub fn bound_directories(&mut self, rules: DirectoryRules) {
         self.rules = Arc::new(rules);
+    }
+
+    /// Gives the values of variables that plugins may be granted.
+    pub fn provide(&mut self, variables: Variables) {
+        self.variables = Arc::new(variables);
     }
 
     /// Compiles with this program, in a process of its own for each component: it is run with
@@ -267,6 +289,7 @@ impl Loader {
                 allow_tool_override: false,
                 tools: registered.specs.into_iter().map(tool).collect(),
                 needs: registered.needs,
+                hooks: None,
                 rejected: registered.rejected,
             },
             facts: Facts {
@@ -312,16 +335,15 @@ impl Loader {
         drop(named);
         let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
         let pre = self.engine.linker.instantiate_pre(&component).map_err(misfit)?;
-        // Absent is no error, another shape is.
-        let availability = exported.availability.then(|| GuestIndices::new(&pre));
-        let availability = availability.transpose().map_err(misfit)?;
+        let optional = Optional::find(exported, &pre).map_err(misfit)?;
         let pre = PluginPre::new(pre).map_err(misfit)?;
         Ok(Prepared {
             engine: Arc::clone(&self.engine),
             pre,
-            availability,
+            optional,
             id,
             rules: Arc::clone(&self.rules),
+            variables: Arc::clone(&self.variables),
             authority: OnceLock::new(),
         })
     }
@@ -447,6 +469,7 @@ fn exported(surface: &Surface) -> Exported {
     Exported {
         availability: exports("toolhost:plugin/availability"),
         schema_override: exports("toolhost:plugin/schema-override"),
+        hooks: exports("toolhost:plugin/hooks"),
     }
 }
 

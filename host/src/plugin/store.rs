@@ -37,7 +37,14 @@ pub(super) struct Guest {
     _clock: Running,
 }
 
-/// Makes a store for one guest, with these directories and no other authority.
+/// What a guest may use besides its own memory; by default nothing.
+#[derive(Debug, Default)]
+pub(super) struct Allowed<'a> {
+    pub(super) directories: Vec<(&'a Directory, Access)>,
+    pub(super) variables: Vec<(&'a str, &'a str)>,
+}
+
+/// Makes a store for one guest, with no other authority than what is allowed.
 ///
 /// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
 pub(super) fn new(
@@ -46,7 +53,7 @@ pub(super) fn new(
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
-    directories: &[(&Directory, Access)],
+    allowed: &Allowed<'_>,
 ) -> wasmtime::Result<Store<Guest>> {
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
@@ -54,7 +61,7 @@ pub(super) fn new(
     table.set_max_capacity(HANDLES_MAX);
     let guest = Guest {
         table,
-        wasi: context(&stderr, directories)?,
+        wasi: context(&stderr, allowed)?,
         http: WasiHttpCtx::new(),
         no_http: NoHttp,
         stderr,

@@ -11,8 +11,10 @@ use super::ToolOutput;
 /// What every call returns, also when the guest died.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The name that was called.
+    /// The name of the tool that was called.
     pub tool: String,
+    /// What was repaired in the caller's name and arguments, one sentence each.
+    pub repairs: Vec<String>,
     /// The tool's answer, or why there is none.
     pub result: Result<ToolOutput, CallError>,
     /// What the call used.
@@ -97,6 +99,8 @@ pub enum Code {
     Denied,
     /// Too many calls at once; the wait for a turn was over.
     Busy,
+    /// The session has not this tool.
+    NotInSession,
     /// The tool says that something it requires is missing.
     Unavailable,
     /// The wall time was over.
@@ -111,8 +115,8 @@ pub enum Code {
     Internal,
 }
 
-/// Whose move it is after an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whose move it is after an error; the later, the worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// The tool ran and says no: the model's.
     Failed,
@@ -133,6 +137,7 @@ impl Code {
             Code::InvalidArguments => "invalid_arguments",
             Code::Denied => "denied",
             Code::Busy => "busy",
+            Code::NotInSession => "not_in_session",
             Code::Unavailable => "unavailable",
             Code::Deadline => "deadline",
             Code::Memory => "memory",
@@ -150,6 +155,7 @@ impl Code {
             | Code::InvalidArguments
             | Code::Denied
             | Code::Busy
+            | Code::NotInSession
             | Code::Unavailable => Class::Rejected,
             Code::Deadline | Code::Memory | Code::OutputTooLarge | Code::Trap => Class::Aborted,
             Code::Internal => Class::Fault,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Tool, ToolName};
+use super::{Hooks, Tool, ToolName};
 
 /// Where tools come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +104,8 @@ pub struct Registration {
     pub tools: Vec<Arc<dyn Tool>>,
     /// What it asks for.
     pub needs: Vec<Need>,
+    /// Its hooks, if it asked for some and was granted them.
+    pub hooks: Option<Arc<dyn Hooks>>,
     /// Tools it declared that are none, each with the reason.
     pub rejected: Vec<Rejection>,
 }
@@ -195,6 +197,13 @@ pub struct Example {
     pub arguments: String,
     /// Text that occurs in the output.
     pub expected: Option<String>,
+}
+
+impl ToolSpec {
+    /// The name of the check that the tool shares with others of its source, if it does.
+    pub fn shared_check(&self) -> Option<&str> {
+        self.extensions.iter().find(|(name, _)| name == "check").map(|(_, value)| value.as_str())
+    }
 }
 
 #[cfg(test)]

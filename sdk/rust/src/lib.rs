@@ -33,6 +33,7 @@
 //! those are `std`, and they refuse until the operator grants what the plugin asked for
 //! with [`Need`].
 
+pub mod hooks;
 pub mod log;
 mod need;
 #[cfg(toolhost_old_libc)]
@@ -72,8 +73,8 @@ pub mod private {
 
 /// Exports the crate as a plugin. Each crate has exactly one.
 ///
-/// `tools` are functions marked [`tool`]. `needs` and `extensions` are optional and come
-/// in this order. The registration's name and version are the crate's.
+/// `tools` are functions marked [`tool`]. `hooks` (a type that implements
+/// [`Hooks`](hooks::Hooks)), `needs` and `extensions` are optional and come in this order. The registration's name and version are the crate's.
 ///
 /// ```
 /// # use toolhost_sdk::{Error, Need, arguments, plugin, tool};
@@ -90,6 +91,7 @@ pub mod private {
 macro_rules! plugin {
     (
         tools: [$($tool:path),* $(,)?]
+        $(, hooks: $hooks:ty)?
         $(, needs: [$($need:expr),* $(,)?])?
         $(, extensions: [$($extension:expr),* $(,)?])?
         $(,)?
@@ -137,8 +139,48 @@ macro_rules! plugin {
                 }
             }
 
+            type PluginHooks = $crate::hooks_or_none!($($hooks)?);
+
+            impl $crate::bindings::exports::toolhost::plugin::hooks::Guest for Plugin {
+                fn request(call: $crate::hooks::HookedCall) -> Result<Option<String>, String> {
+                    <PluginHooks as $crate::hooks::Hooks>::request(&call)
+                }
+
+                fn pre_call(
+                    call: $crate::hooks::HookedCall,
+                ) -> Result<$crate::hooks::Decision, String> {
+                    <PluginHooks as $crate::hooks::Hooks>::pre_call(&call)
+                }
+
+                fn post_call(
+                    call: $crate::hooks::HookedCall,
+                    outcome: $crate::hooks::HookedOutcome,
+                ) -> Result<(), String> {
+                    <PluginHooks as $crate::hooks::Hooks>::post_call(&call, &outcome)
+                }
+
+                fn transform(
+                    call: $crate::hooks::HookedCall,
+                    outcome: $crate::hooks::HookedOutcome,
+                ) -> Result<Option<String>, String> {
+                    <PluginHooks as $crate::hooks::Hooks>::transform(&call, &outcome)
+                }
+            }
+
             #[cfg(target_family = "wasm")]
             $crate::bindings::export!(Plugin with_types_in $crate::bindings);
         };
+    };
+}
+
+/// The type of a plugin's hooks.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! hooks_or_none {
+    () => {
+        $crate::hooks::NoHooks
+    };
+    ($hooks:ty) => {
+        $hooks
     };
 }

@@ -43,6 +43,17 @@ impl Need {
         Need::new("env", &json!({ "names": names.into_iter().collect::<Vec<_>>() }))
     }
 
+    /// Asks to hear of calls of other plugins' tools: `events` are `request`, `pre-call`,
+    /// `post-call` and `transform`; a tool is a name, or the beginning of names and `*`.
+    pub fn hooks<'a>(
+        events: impl IntoIterator<Item = &'a str>,
+        tools: impl IntoIterator<Item = &'a str>,
+    ) -> Need {
+        let (events, tools): (Vec<_>, Vec<_>) =
+            (events.into_iter().collect(), tools.into_iter().collect());
+        Need::new("hooks", &json!({ "events": events, "tools": tools }))
+    }
+
     /// Says why, in one sentence for the person who decides.
     #[must_use]
     pub fn reason(mut self, reason: &str) -> Need {

@@ -159,7 +159,8 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
     }
 }
 
-/// Why a tool gives no output. Any [`std::error::Error`] becomes one through `?`.
+/// Why a tool gives no output. Any [`std::error::Error`] becomes one through `?`, as
+/// `Tool execution failed: TYPE: MESSAGE`.
 #[derive(Clone, Debug)]
 pub struct Error(ToolError);
 
@@ -195,7 +196,10 @@ impl Error {
 
 impl<E: std::error::Error> From<E> for Error {
     fn from(error: E) -> Error {
-        let mut message = error.to_string();
+        let name = std::any::type_name::<E>();
+        let name = name.split('<').next().unwrap_or(name);
+        let name = name.rsplit("::").next().unwrap_or(name);
+        let mut message = format!("Tool execution failed: {name}: {error}");
         let mut source = error.source();
         while let Some(cause) = source {
             message.push_str(": ");

@@ -51,3 +51,9 @@ export async function call(tool, args, context) {
 
 export const availability = { check(tool) {} };
 export const schemaOverride = { describe(tool, available) {} };
+export const hooks = {
+  request(call) {},
+  preCall(call) { return { tag: 'allow' }; },
+  postCall(call, outcome) {},
+  transform(call, outcome) {},
+};

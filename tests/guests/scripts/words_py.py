@@ -73,3 +73,17 @@ class Availability(exports.Availability):
 class SchemaOverride(exports.SchemaOverride):
     def describe(self, tool: str, available: list[str]) -> str | None:
         return None
+
+
+class Hooks(exports.Hooks):
+    def request(self, call):
+        return None
+
+    def pre_call(self, call):
+        return exports.hooks.Decision_Allow()
+
+    def post_call(self, call, outcome):
+        return None
+
+    def transform(self, call, outcome):
+        return None

@@ -9,20 +9,15 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error as HttpError, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::authority::Access;
-use crate::plugin::directories::Directory;
+use crate::plugin::store::Allowed;
 
 /// Random bytes in one request.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// How much a guest may write to stderr in one go.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A context with these directories and no other files, no environment, no arguments, no
-/// network; stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
-pub(crate) fn context(
-    stderr: &StderrTail,
-    directories: &[(&Directory, Access)],
-) -> wasmtime::Result<WasiCtx> {
+/// A context with what is allowed and no other files or variables, no arguments, no network; stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
+pub(crate) fn context(stderr: &StderrTail, allowed: &Allowed<'_>) -> wasmtime::Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stderr(stderr.clone())
@@ -30,8 +25,11 @@ pub(crate) fn context(
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
-    for (directory, access) in directories {
+    for (directory, access) in &allowed.directories {
         directory.preopen(&mut builder, *access)?;
+    }
+    for (name, value) in &allowed.variables {
+        builder.env(name, value);
     }
     Ok(builder.build())
 }

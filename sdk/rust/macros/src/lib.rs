@@ -36,7 +36,7 @@ pub fn arguments(attributes: TokenStream, item: TokenStream) -> TokenStream {
 /// | `requires_env = ["TOKEN"]` | variables without which the tool is unavailable |
 /// | `max_result_size_chars = 20_000` | from which size on a result is kept and previewed |
 /// | `overrides` | asks to replace a tool of the same name |
-/// | `check = ready` | a `fn() -> Result<(), String>`: can the tool work at present? |
+/// | `check = ready` | a `fn() -> Result<(), String>`: can the tool work at present? Tools with the same function share its answer |
 /// | `describe = describe` | a `fn(&[String]) -> Option<String>`: the definition, given the visible tools |
 /// | `example = (r#"{"text": "a b"}"#, "2")` | arguments, and text that must occur in the output; may be repeated |
 #[proc_macro_attribute]

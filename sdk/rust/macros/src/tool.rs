@@ -130,6 +130,11 @@ fn definition(settings: &Settings, function: &ItemFn) -> Result<TokenStream> {
     let max_result_size_chars = option(settings.max_result_size_chars.as_ref());
     let overrides = settings.overrides;
     let (has_check, has_dynamic_schema) = (settings.check.is_some(), settings.describe.is_some());
+    // Tools with one check function share its answer.
+    let shared_check = settings.check.iter().map(|check| {
+        let name = quote!(#check).to_string();
+        quote!(("check".to_string(), ::std::format!("{:?}", #name)))
+    });
     let read_only = option(settings.read_only);
     let destructive = option(settings.destructive);
     let idempotent = option(settings.idempotent);
@@ -159,7 +164,7 @@ fn definition(settings: &Settings, function: &ItemFn) -> Result<TokenStream> {
                     open_world: #open_world,
                 },
                 examples: ::std::vec![#(#examples),*],
-                extensions: ::std::vec::Vec::new(),
+                extensions: ::std::vec![#(#shared_check),*],
             }
         }
     })

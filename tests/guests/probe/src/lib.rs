@@ -71,7 +71,7 @@ fn echo(arguments: Text) -> Result<String, Error> {
 }
 
 /// Takes every kind of argument.
-#[tool(toolset = "probe", emoji = "🧪", requires_env = ["TOKEN"], max_result_size_chars = 9)]
+#[tool(toolset = "probe", emoji = "🧪", max_result_size_chars = 9)]
 fn every(arguments: Every) -> Result<Json<Value>, Error> {
     let kind = match arguments.kind {
         Kind::Small => "small",
@@ -339,6 +339,12 @@ fn checked_broken(_: Nothing) -> Result<String, Error> {
     Ok("here".to_owned())
 }
 
+/// Requires a variable.
+#[tool(toolset = "probe", requires_env = ["TOKEN"])]
+fn needy(_: Nothing) -> Result<String, Error> {
+    Ok("here".to_owned())
+}
+
 fn described(available: &[String]) -> Option<String> {
     Some(json!({ "description": format!("among {}", available.len()) }).to_string())
 }
@@ -353,7 +359,7 @@ plugin! {
     tools: [
         echo, every, open, claim_json, blocks, structured, count_words, count, context, peek, look, scribble, link, fail, dislike,
         miss, parse, spin, sleep, grab, try_grab, recurse, crash, exit, flood, chatter, shout,
-        report, write, optional, checked_for_ever, checked_away, checked_broken,
+        report, write, optional, checked_for_ever, checked_away, checked_broken, needy,
     ],
     needs: [
         Need::http(["api.example.com"]).reason("to ask it").tools(["echo"]),

@@ -8,6 +8,7 @@ use toolhost_sdk::bindings::toolhost::plugin::types::{
     Annotations, Content, Registration, Tool, ToolError, ToolOutput,
 };
 use toolhost_sdk::bindings::{Guest, exports};
+use toolhost_sdk::hooks;
 
 /// The marker, a word, and what belongs to it.
 static MODE: [u8; 96] =
@@ -75,6 +76,24 @@ impl exports::toolhost::plugin::availability::Guest for Plugin {
 impl exports::toolhost::plugin::schema_override::Guest for Plugin {
     fn describe(_: String, _: Vec<String>) -> Option<String> {
         None
+    }
+}
+
+impl exports::toolhost::plugin::hooks::Guest for Plugin {
+    fn request(_: hooks::HookedCall) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn pre_call(_: hooks::HookedCall) -> Result<hooks::Decision, String> {
+        Ok(hooks::Decision::Allow)
+    }
+
+    fn post_call(_: hooks::HookedCall, _: hooks::HookedOutcome) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn transform(_: hooks::HookedCall, _: hooks::HookedOutcome) -> Result<Option<String>, String> {
+        Ok(None)
     }
 }
 

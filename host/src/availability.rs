@@ -1,0 +1,197 @@
+//! Which tools can work at present: what they require is there, and their checks say yes.
+//!
+//! A check runs in the sandbox and may be slow, so its answer is kept for 30 seconds. A "no"
+//! within a minute of a "yes" is taken for a hiccup and passed over once. Tools of one source
+//! that name the same check share one answer, and whoever asks while it runs waits for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use crate::limits::Limits;
+use crate::registry::Entry;
+use crate::tool::{Meter, SourceId, Usage};
+
+/// How long an answer is kept.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+/// How long after a "yes" a "no" is passed over.
+const GRACE: Duration = Duration::from_secs(60);
+/// Checks that run side by side in one listing.
+const CHECKS_AT_ONCE: usize = 16;
+/// Answers kept, over all builds of all sources; the oldest builds' go first.
+const ANSWERS_MAX: usize = 20_000;
+
+/// Why a tool cannot work at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// In one sentence, with the repair where there is one.
+    pub reason: String,
+    /// What its check used.
+    pub usage: Usage,
+}
+
+/// What one listing found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Tools that cannot work, by name.
+    pub unavailable: BTreeMap<String, Unavailable>,
+    /// Until when no answer changes; `None` if no tool has a check.
+    pub fresh_until: Option<Instant>,
+}
+
+/// Knows the answers of checks.
+pub struct Availability {
+    check_time_max: Duration,
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+}
+
+/// One check of one build.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    source: SourceId,
+    published: u64,
+    check: String,
+}
+
+/// The lock is held while the check runs.
+type Slot = tokio::sync::Mutex<Known>;
+
+/// What is known of one check.
+#[derive(Default)]
+struct Known {
+    answer: Option<(Answer, Instant)>,
+    last_yes: Option<Instant>,
+}
+
+type Answer = Result<(), Unavailable>;
+
+impl Availability {
+    /// Knows nothing yet.
+    pub fn new(limits: &Limits) -> Availability {
+        Availability { check_time_max: limits.check_time_max, slots: Mutex::default() }
+    }
+
+    /// Answers for one tool. It takes no longer than the tool's check may.
+    ///
+    /// # Errors
+    /// If the tool cannot work at present.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the check, unless somebody else waits for it.
+    pub async fn of(&self, entry: &Entry) -> Result<(), Unavailable> {
+        self.ask(entry).await.0
+    }
+
+    /// Answers for many tools, side by side. It takes at most twice `check_time_max`, however
+    /// many there are; a tool whose turn has not come by then counts as unavailable.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the checks.
+    pub async fn of_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
+        let mut listing = Listing::default();
+        let (mut asked, mut left) = (Vec::new(), BTreeMap::new());
+        for entry in entries {
+            let spec = entry.tool.spec();
+            if spec.has_check || !spec.requires_env.is_empty() {
+                left.insert(spec.name.as_str(), ());
+                asked.push(entry);
+            }
+        }
+        let asking = asked.into_iter().map(|entry| async move { (entry, self.ask(entry).await) });
+        let mut answers = futures_util::stream::iter(asking).buffer_unordered(CHECKS_AT_ONCE);
+        let collect = async {
+            while let Some((entry, (answer, until))) = answers.next().await {
+                let name = entry.tool.spec().name.as_str();
+                left.remove(name);
+                if let Err(unavailable) = answer {
+                    listing.unavailable.insert(name.to_owned(), unavailable);
+                }
+                listing.fresh_until = match (listing.fresh_until, until) {
+                    (Some(known), Some(until)) => Some(known.min(until)),
+                    (known, until) => known.or(until),
+                };
+            }
+        };
+        let in_time = tokio::time::timeout(2 * self.check_time_max, collect).await.is_ok();
+        drop(answers);
+        if !in_time {
+            listing.fresh_until = Some(Instant::now());
+        }
+        for name in left.into_keys() {
+            let reason = "it was not checked in time".to_owned();
+            let late = Unavailable { reason, usage: Usage::default() };
+            listing.unavailable.insert(name.to_owned(), late);
+        }
+        listing
+    }
+
+    /// The answer for one tool, and until when it holds; `None` if it does not depend on time.
+    async fn ask(&self, entry: &Entry) -> (Answer, Option<Instant>) {
+        let spec = entry.tool.spec();
+        if !spec.requires_env.is_empty() {
+            let unmet = entry.tool.unmet();
+            if !unmet.is_empty() {
+                let reason = unmet.join("; ");
+                return (Err(Unavailable { reason, usage: Usage::default() }), None);
+            }
+        }
+        if !spec.has_check {
+            return (Ok(()), None);
+        }
+        let slot = self.slot(entry);
+        let mut known = slot.lock().await;
+        let now = Instant::now();
+        if let Some((answer, until)) = &known.answer
+            && now < *until
+        {
+            return (answer.clone(), Some(*until));
+        }
+        let meter = Arc::new(Meter::default());
+        let checked = entry.tool.check(Arc::clone(&meter)).await;
+        let answer = checked.map_err(|reason| Unavailable { reason, usage: meter.usage() });
+        known.settle(entry, answer, Instant::now())
+    }
+
+    fn slot(&self, entry: &Entry) -> Arc<Slot> {
+        let spec = entry.tool.spec();
+        let key = Key {
+            source: entry.source.clone(),
+            published: entry.published,
+            // A shared check's text is JSON, so it is never the name of a tool.
+            check: spec.shared_check().unwrap_or(spec.name.as_str()).to_owned(),
+        };
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= ANSWERS_MAX {
+            let newest = slots.keys().map(|key| key.published).max().unwrap_or_default();
+            slots.retain(|key, _| key.published == newest);
+        }
+        Arc::clone(slots.entry(key).or_default())
+    }
+}
+
+impl Known {
+    /// Takes an answer in, and says what it comes to and until when.
+    fn settle(&mut self, entry: &Entry, answer: Answer, now: Instant) -> (Answer, Option<Instant>) {
+        let name = &entry.tool.spec().name;
+        match &answer {
+            Ok(()) => self.last_yes = Some(now),
+            Err(Unavailable { reason, .. }) => {
+                let in_grace = self.last_yes.is_some_and(|yes| now < yes + GRACE);
+                if in_grace {
+                    tracing::warn!(
+                        "the check of `{name}` says no, less than a minute after a yes, which still counts: {reason}"
+                    );
+                    // Not kept: the next listing asks again.
+                    return (Ok(()), Some(now));
+                }
+                tracing::warn!("`{name}` is unavailable for now: {reason}");
+            }
+        }
+        let until = now + KEPT_FOR;
+        self.answer = Some((answer.clone(), until));
+        (answer, Some(until))
+    }
+}

@@ -1,0 +1,183 @@
+//! The tables of `toolhost.toml`, key by key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml_edit::{Item, TableLike};
+
+use super::{ConfigError, PluginConfig};
+use crate::authority::{DirGrant, HookGrant, check_variable};
+use crate::limits::{LimitError, Limits};
+use crate::text;
+use crate::tool::PluginId;
+use crate::toolset::{Platform, UserToolset, check_user};
+
+/// Reads tables of a text, and names the line of what is wrong.
+pub(super) struct Reader<'a> {
+    pub(super) text: &'a str,
+}
+
+impl Reader<'_> {
+    pub(super) fn limits(
+        &self,
+        table: &dyn TableLike,
+        limits: &mut Limits,
+    ) -> Result<(), ConfigError> {
+        for (key, item) in self.entries(table, Limits::NAMES)? {
+            let value = item.as_value().map(|value| match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => value.to_string().trim().to_owned(),
+            });
+            let value =
+                value.ok_or_else(|| self.error(item, format!("`{key}` must be a value")))?;
+            limits
+                .set(key, &value)
+                .map_err(|error: LimitError| self.error(item, error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn plugins(
+        &self,
+        table: &dyn TableLike,
+        plugins: &mut BTreeMap<PluginId, PluginConfig>,
+    ) -> Result<(), ConfigError> {
+        let mut seen = BTreeSet::new();
+        for (key, item) in table.iter() {
+            let id =
+                PluginId::from_stem(key).map_err(|error| self.error(item, error.to_string()))?;
+            if !seen.insert(id.clone()) {
+                return Err(self.error(item, format!("plugin `{id}` stands here twice")));
+            }
+            let settings = self.table(key, item)?;
+            let config = plugins.entry(id).or_default();
+            let known = ["allow_tool_override", "dirs", "env", "hooks"];
+            for (name, item) in self.entries(settings, &known)? {
+                let grants = &mut config.grants;
+                match name {
+                    "dirs" => {
+                        grants.dirs = self.list(name, item, |text| DirGrant::parse(text, None))?;
+                    }
+                    "env" => {
+                        let read = |text: &str| check_variable(text).map(|()| text.to_owned());
+                        grants.env = self.list(name, item, read)?;
+                    }
+                    "hooks" => grants.hooks = self.list(name, item, HookGrant::parse)?,
+                    _ => {
+                        let must = format!("`{name}` must be true or false");
+                        let value = item.as_bool().ok_or_else(|| self.error(item, must))?;
+                        config.allow_tool_override = value;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn toolsets(
+        &self,
+        table: &dyn TableLike,
+        toolsets: &mut BTreeMap<String, UserToolset>,
+    ) -> Result<(), ConfigError> {
+        for (name, item) in table.iter() {
+            let mut toolset = UserToolset::default();
+            let settings = self.table(name, item)?;
+            for (key, item) in self.entries(settings, &["description", "tools", "includes"])? {
+                match key {
+                    "tools" => toolset.tools = self.texts(key, item)?,
+                    "includes" => toolset.includes = self.texts(key, item)?,
+                    _ => {
+                        let must = format!("`{key}` must be a text");
+                        let text = item.as_str().ok_or_else(|| self.error(item, must))?;
+                        toolset.description = text.to_owned();
+                    }
+                }
+            }
+            check_user(name, &toolset).map_err(|problem| self.error(item, problem))?;
+            toolsets.insert(name.to_owned(), toolset);
+        }
+        Ok(())
+    }
+
+    pub(super) fn platforms(
+        &self,
+        table: &dyn TableLike,
+        platforms: &mut BTreeMap<String, Platform>,
+    ) -> Result<(), ConfigError> {
+        for (name, item) in table.iter() {
+            let platform = platforms.entry(name.to_owned()).or_default();
+            let settings = self.table(name, item)?;
+            for (key, item) in self.entries(settings, &["toolsets", "known"])? {
+                match key {
+                    "toolsets" => platform.toolsets = Some(self.texts(key, item)?),
+                    _ => platform.known = self.texts(key, item)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn texts(&self, key: &str, item: &Item) -> Result<Vec<String>, ConfigError> {
+        self.list(key, item, |text| Ok::<_, std::convert::Infallible>(text.to_owned()))
+    }
+
+    /// A list of texts, each of which `read` understands.
+    fn list<T, E: std::fmt::Display>(
+        &self,
+        key: &str,
+        item: &Item,
+        read: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Vec<T>, ConfigError> {
+        let must = || self.error(item, format!("`{key}` must be a list of texts"));
+        let list = item.as_array().ok_or_else(must)?;
+        list.iter()
+            .map(|value| {
+                let text = value.as_str().ok_or_else(must)?;
+                read(text).map_err(|error| self.error(item, error.to_string()))
+            })
+            .collect()
+    }
+
+    /// The entries of a table, all of them known.
+    pub(super) fn entries<'t>(
+        &self,
+        table: &'t dyn TableLike,
+        known: &[&str],
+    ) -> Result<Vec<(&'t str, &'t Item)>, ConfigError> {
+        for (key, item) in table.iter() {
+            if known.contains(&key) {
+                continue;
+            }
+            let shown = text::one_line(&text::cut(key, 60));
+            let hint = match text::nearest(key, known.iter().copied()).first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are {}", known.join(", ")),
+            };
+            let line = table
+                .key(key)
+                .and_then(toml_edit::Key::span)
+                .or_else(|| item.span())
+                .map_or(1, |span| line(self.text, span.start));
+            let problem = format!("unknown key `{shown}`; {hint}");
+            return Err(ConfigError { line, problem });
+        }
+        Ok(table.iter().collect())
+    }
+
+    pub(super) fn table<'t>(
+        &self,
+        key: &str,
+        item: &'t Item,
+    ) -> Result<&'t dyn TableLike, ConfigError> {
+        item.as_table_like().ok_or_else(|| self.error(item, format!("`{key}` must be a table")))
+    }
+
+    fn error(&self, item: &Item, problem: String) -> ConfigError {
+        let start = item.span().map_or(0, |span| span.start);
+        ConfigError { line: line(self.text, start), problem }
+    }
+}
+
+/// The line of an offset, counted from 1.
+pub(super) fn line(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}

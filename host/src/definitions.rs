@@ -1,0 +1,244 @@
+//! What a model is shown: the definitions of the tools that its session has and that can work.
+//!
+//! They are sorted and byte-identical from one listing to the next, because prompt caches
+//! depend on it; so a listing is remembered, by the catalog's generation, the selection and the
+//! format, until a check's answer may have changed. Tools whose definition depends on what else
+//! is visible are asked once the rest is known, so no definition names a tool that the model
+//! cannot see.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::availability::{Availability, Unavailable};
+use crate::limits::Limits;
+use crate::registry::{Catalog, Entry};
+use crate::schema::{self, Definition, Format, Schema};
+use crate::session::Session;
+use crate::text;
+use crate::tool::SourceId;
+use crate::toolset::{Selected, Selection};
+
+/// Listings remembered; the oldest goes first.
+const REMEMBERED_MAX: usize = 8;
+/// Tools asked for their definition side by side.
+const DESCRIBED_AT_ONCE: usize = 16;
+
+/// One listing of definitions.
+#[derive(Debug)]
+pub struct Listed {
+    /// The catalog they are of.
+    pub generation: u64,
+    /// The names of the tools, sorted.
+    pub names: Vec<String>,
+    /// The definitions in their format, in the order of the names.
+    pub values: Vec<Value>,
+    /// Tools of the session that cannot work at present, by name.
+    pub unavailable: BTreeMap<String, Unavailable>,
+    /// What the session's selection came to.
+    pub selected: Arc<Selected>,
+}
+
+/// Makes listings and remembers them.
+pub struct Definitions {
+    availability: Arc<Availability>,
+    limits: Arc<Limits>,
+    remembered: Mutex<VecDeque<Remembered>>,
+    /// Tools that were warned of, so that each build is warned of once.
+    warned: Mutex<HashSet<(SourceId, String, u64)>>,
+}
+
+struct Remembered {
+    generation: u64,
+    format: Format,
+    selection: Selection,
+    is_one_call: bool,
+    /// A session with tools of its own is told apart by where they are.
+    interceptors: Vec<usize>,
+    fresh_until: Option<Instant>,
+    listed: Arc<Listed>,
+}
+
+impl Definitions {
+    /// Remembers nothing yet.
+    pub fn new(availability: Arc<Availability>, limits: Arc<Limits>) -> Definitions {
+        let (remembered, warned) = (Mutex::default(), Mutex::default());
+        Definitions { availability, limits, remembered, warned }
+    }
+
+    /// Returns the definitions of the tools of a session, in a format.
+    ///
+    /// It takes no longer than checks and dynamic definitions may: twice `check_time_max` and
+    /// twice `describe_time_max`, however many tools there are.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops what it waits for.
+    pub async fn list(&self, catalog: &Catalog, session: &Session, format: Format) -> Arc<Listed> {
+        if let Some(listed) = self.remembered(catalog, session, format) {
+            return listed;
+        }
+        let selected = session.scope(catalog);
+        let mut entries: BTreeMap<&str, &Entry> = selected
+            .tools
+            .iter()
+            .filter_map(|name| Some((name.as_str(), catalog.find(name)?)))
+            .collect();
+        // The house's own tools are of use to sessions that outlive a call.
+        for entry in catalog.of_the_house() {
+            let name = entry.tool.spec().name.as_str();
+            if session.is_one_call() {
+                entries.remove(name);
+            } else {
+                entries.insert(name, entry);
+            }
+        }
+        // Interceptors stand before whatever the catalog has under the name.
+        let own = session.interceptors().iter().map(|(name, entry)| (name.as_str(), entry));
+        entries.extend(own);
+        let checked = self.availability.of_all(entries.values().copied()).await;
+        entries.retain(|name, _| !checked.unavailable.contains_key(*name));
+        let names: Vec<String> = entries.keys().map(|name| (*name).to_owned()).collect();
+        let definitions = self.definitions(&entries, &names).await;
+        let values = definitions.iter().map(|definition| definition.render(format)).collect();
+        let (generation, unavailable) = (catalog.generation, checked.unavailable);
+        let listed = Arc::new(Listed { generation, names, values, unavailable, selected });
+        self.remember(session, format, checked.fresh_until, &listed);
+        listed
+    }
+
+    fn remembered(
+        &self,
+        catalog: &Catalog,
+        session: &Session,
+        format: Format,
+    ) -> Option<Arc<Listed>> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = remembered.iter().find(|known| {
+            known.generation == catalog.generation
+                && known.format == format
+                && known.fresh_until.is_none_or(|until| Instant::now() < until)
+                && known.selection == *session.selection()
+                && known.is_one_call == session.is_one_call()
+                && known.interceptors == addresses(session)
+        })?;
+        Some(Arc::clone(&found.listed))
+    }
+
+    fn remember(
+        &self,
+        session: &Session,
+        format: Format,
+        fresh_until: Option<Instant>,
+        listed: &Arc<Listed>,
+    ) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let (selection, interceptors) = (session.selection().clone(), addresses(session));
+        remembered.retain(|known| {
+            known.format != format
+                || known.selection != selection
+                || known.is_one_call != session.is_one_call()
+                || known.interceptors != interceptors
+        });
+        if remembered.len() == REMEMBERED_MAX {
+            remembered.pop_front();
+        }
+        remembered.push_back(Remembered {
+            generation: listed.generation,
+            format,
+            selection,
+            is_one_call: session.is_one_call(),
+            interceptors,
+            fresh_until,
+            listed: Arc::clone(listed),
+        });
+    }
+
+    /// The definitions of visible tools, those that depend on what is visible included.
+    async fn definitions(
+        &self,
+        entries: &BTreeMap<&str, &Entry>,
+        visible: &[String],
+    ) -> Vec<Definition> {
+        let mut definitions: Vec<Definition> =
+            entries.values().map(|entry| Definition::of(entry.tool.spec())).collect();
+        let dynamic = entries.values().enumerate();
+        let dynamic = dynamic.filter(|(_, entry)| entry.tool.spec().has_dynamic_schema);
+        let asking = dynamic.map(|(place, entry)| async move {
+            (place, *entry, entry.tool.describe(visible).await)
+        });
+        let mut answers = futures_util::stream::iter(asking).buffer_unordered(DESCRIBED_AT_ONCE);
+        let collect = async {
+            while let Some((place, entry, answer)) = answers.next().await {
+                let changed = answer.and_then(|answer| match answer {
+                    Some(text) => self.changed(&definitions[place], &text).map(Some),
+                    None => Ok(None),
+                });
+                match changed {
+                    Ok(Some(definition)) => definitions[place] = definition,
+                    Ok(None) => {}
+                    Err(reason) => self.warn(entry, &reason),
+                }
+            }
+        };
+        // Whoever was not asked in time stays as registered.
+        let time_max = 2 * self.limits.describe_time_max;
+        if tokio::time::timeout(time_max, collect).await.is_err() {
+            tracing::warn!("some definitions stay as registered: not all answered in time");
+        }
+        drop(answers);
+        definitions
+    }
+
+    /// A definition with what `describe` answered, if that can be used.
+    fn changed(&self, registered: &Definition, text: &str) -> Result<Definition, String> {
+        let allowed = self.limits.schema_bytes_max.as_usize()
+            + 2 * self.limits.description_bytes_max.as_usize();
+        if text.len() > allowed {
+            return Err(format!("it answers {} bytes; allowed are {allowed}", text.len()));
+        }
+        let answer: Value = serde_json::from_str(text)
+            .map_err(|error| format!("its answer is not JSON: {error}"))?;
+        let Value::Object(members) = answer else {
+            return Err("its answer is not a JSON object".to_owned());
+        };
+        let mut definition = registered.clone();
+        for (name, value) in members {
+            match (name.as_str(), value) {
+                ("description", Value::String(text))
+                    if text.len() <= self.limits.description_bytes_max.as_usize() =>
+                {
+                    definition.description = text;
+                }
+                ("parameters", value) => {
+                    let parsed = schema::parse(&value.to_string(), &self.limits)
+                        .and_then(|schema| Schema::compile(&schema, &self.limits).map(|_| schema));
+                    definition.parameters = parsed.map_err(|error| error.to_string())?;
+                }
+                (name, _) => {
+                    let name = text::one_line(&text::cut(name, 60));
+                    return Err(format!(
+                        "its answer has `{name}`, which cannot be used; allowed are `description`, a text, and `parameters`, a schema"
+                    ));
+                }
+            }
+        }
+        Ok(definition)
+    }
+
+    fn warn(&self, entry: &Entry, reason: &str) {
+        let name = entry.tool.spec().name.to_string();
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert((entry.source.clone(), name.clone(), entry.published)) {
+            let source = &entry.source;
+            tracing::warn!("the definition of `{name}` of {source} stays as registered: {reason}");
+        }
+    }
+}
+
+fn addresses(session: &Session) -> Vec<usize> {
+    let address = |entry: &Entry| Arc::as_ptr(&entry.tool).cast::<()>().addr();
+    session.interceptors().values().map(address).collect()
+}

@@ -1,0 +1,200 @@
+//! The hooks around one call: asked one after the other, and a human where one of them wants.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::registry::{Catalog, Entry};
+use crate::session::Session;
+use crate::text;
+use crate::tool::{
+    Approval, CallError, Caller, Code, Content, Decision, HookEvent, HookedCall, HookedOutcome,
+    Hooks, Question, SourceId, ToolOutput,
+};
+
+/// The hooks that hear of the calls of one tool.
+pub(super) struct Hooked<'a> {
+    tool: &'a str,
+    source: String,
+    caller: &'a Caller,
+    hooks: Vec<(&'a SourceId, &'a Arc<dyn Hooks>)>,
+}
+
+impl<'a> Hooked<'a> {
+    /// None hear of the tools of a source that has hooks itself.
+    pub(super) fn find(catalog: &'a Catalog, entry: &'a Entry, caller: &'a Caller) -> Hooked<'a> {
+        let all = catalog.hooks();
+        let is_hook = all.iter().any(|(source, _)| *source == entry.source);
+        let all = if is_hook { &[][..] } else { all };
+        let hooks: Vec<_> = all.iter().map(|(source, hooks)| (source, hooks)).collect();
+        // Most calls have no hook, and then nothing is made.
+        let source = if hooks.is_empty() { String::new() } else { entry.source.to_string() };
+        Hooked { tool: entry.tool.spec().name.as_str(), source, caller, hooks }
+    }
+
+    fn hearing(&self, event: HookEvent) -> impl Iterator<Item = (&SourceId, &dyn Hooks)> {
+        self.hooks
+            .iter()
+            .filter(move |(_, hooks)| hooks.hears(event, self.tool))
+            .map(|(source, hooks)| (*source, &***hooks))
+    }
+
+    fn call<'b>(&'b self, arguments: &'b str) -> HookedCall<'b> {
+        HookedCall { tool: self.tool, source: &self.source, arguments, caller: self.caller }
+    }
+
+    /// Lets hooks replace the arguments; each sees what the one before left. Returns other
+    /// arguments, if there are any.
+    pub(super) async fn request(&self, arguments: &str) -> Result<Option<String>, CallError> {
+        let mut replaced: Option<String> = None;
+        for (source, hooks) in self.hearing(HookEvent::Request) {
+            let call = self.call(replaced.as_deref().unwrap_or(arguments));
+            let answer = hooks.request(call).await;
+            let answer = answer.map_err(|reason| silent(source, HookEvent::Request, &reason))?;
+            replaced = answer.or(replaced);
+        }
+        Ok(replaced)
+    }
+
+    /// Asks whether the call may run, and a human if a hook wants. `is_new` arguments are
+    /// approved again, whatever was approved before.
+    pub(super) async fn pre_call(
+        &self,
+        session: &Session,
+        arguments: &str,
+        is_new: bool,
+        approval_time_max: Duration,
+    ) -> Result<(), CallError> {
+        for (source, hooks) in self.hearing(HookEvent::PreCall) {
+            let decision = hooks.pre_call(self.call(arguments)).await;
+            match decision.map_err(|reason| silent(source, HookEvent::PreCall, &reason))? {
+                Decision::Allow => {}
+                Decision::Block(message) => {
+                    return Err(CallError::new(Code::Denied, text::sanitized(&message))
+                        .with("by", source.to_string()));
+                }
+                Decision::Ask { message, rule_key } => {
+                    let key = approval_key(source, self.tool, &message, rule_key.as_deref());
+                    if !is_new && session.is_approved(&key) {
+                        return Ok(());
+                    }
+                    let asker = source.to_string();
+                    let message = &text::printable(&message);
+                    let question = Question { tool: self.tool, arguments, asker: &asker, message };
+                    return ask(session, question, key, approval_time_max).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets hooks hear of the end of a call, and replace its answer.
+    pub(super) async fn after(
+        &self,
+        arguments: &str,
+        result: &mut Result<ToolOutput, CallError>,
+        duration: Duration,
+        output_bytes_max: usize,
+    ) {
+        let hears = |event| self.hearing(event).next().is_some();
+        if !hears(HookEvent::PostCall) && !hears(HookEvent::Transform) {
+            return;
+        }
+        let (code, text) = match &*result {
+            Ok(output) => (None, output.to_json_text()),
+            Err(error) => (Some(error.code), error.to_json().to_string()),
+        };
+        let outcome = HookedOutcome { code, result: &text, duration };
+        for (source, hooks) in self.hearing(HookEvent::PostCall) {
+            if let Err(reason) = hooks.post_call(self.call(arguments), outcome).await {
+                tracing::warn!("the hook `post-call` of {source} failed: {reason}");
+            }
+        }
+        if code.is_some() {
+            return;
+        }
+        for (source, hooks) in self.hearing(HookEvent::Transform) {
+            match hooks.transform(self.call(arguments), outcome).await {
+                Ok(None) => {}
+                Ok(Some(text)) if text.len() <= output_bytes_max => {
+                    let content = vec![Content::Text(text)];
+                    *result = Ok(ToolOutput { content, ..ToolOutput::default() });
+                    return;
+                }
+                Ok(Some(text)) => tracing::warn!(
+                    "the hook `transform` of {source} returned {} bytes, more than `output_bytes_max` of {output_bytes_max}; the answer stays as it was",
+                    text.len()
+                ),
+                Err(reason) => tracing::warn!(
+                    "the hook `transform` of {source} failed, the answer stays as it was: {reason}"
+                ),
+            }
+        }
+    }
+}
+
+/// A hook gave no answer, so the call is refused. The reason is for the log.
+fn silent(source: &SourceId, event: HookEvent, reason: &str) -> CallError {
+    tracing::warn!("the hook `{event}` of {source} failed, the call is refused: {reason}");
+    let message = format!(
+        "the hook `{event}` of {source} gave no answer, so the call is refused; the operator can take the hook away with `toolhost revoke`"
+    );
+    CallError::new(Code::Denied, message).with("by", source.to_string()).with_log(reason)
+}
+
+/// What a "yes, for this session" is remembered for.
+fn approval_key(source: &SourceId, tool: &str, message: &str, rule_key: Option<&str>) -> String {
+    match rule_key {
+        Some(key) => format!("plugin_rule:{source}:{key}"),
+        None => {
+            let mut hash = String::new();
+            for byte in &Sha256::digest(message.as_bytes())[..6] {
+                let _ = write!(hash, "{byte:02x}");
+            }
+            format!("plugin_rule:{source}:{tool}:{hash}")
+        }
+    }
+}
+
+/// Asks a human. Nobody there, and no answer in time, is a no.
+async fn ask(
+    session: &Session,
+    question: Question<'_>,
+    key: String,
+    time_max: Duration,
+) -> Result<(), CallError> {
+    let message = text::sanitized(question.message);
+    let denied = |why: String| {
+        Err(CallError::new(Code::Denied, why)
+            .with("by", question.asker)
+            .with("question", &*message))
+    };
+    let Some(approver) = session.approver() else {
+        return denied(format!(
+            "`{}` needs a human's approval, and there is nobody to ask, so it is refused",
+            question.tool
+        ));
+    };
+    match tokio::time::timeout(time_max, approver.ask(question)).await {
+        Ok(Approval::Once) => Ok(()),
+        Ok(Approval::Session) => {
+            session.approve(key);
+            Ok(())
+        }
+        Ok(Approval::Denied { reason }) => {
+            let reason = reason.map(|reason| format!(" Reason given by the user: \"{reason}\"."));
+            denied(format!(
+                "BLOCKED: `{}` was denied by the user.{} Do NOT retry it.",
+                question.tool,
+                reason.unwrap_or_default()
+            ))
+        }
+        Err(_) => denied(format!(
+            "BLOCKED: nobody answered within `approval_time_max` of {}. Silence is not consent. Do NOT retry `{}`.",
+            humantime::format_duration(time_max),
+            question.tool
+        )),
+    }
+}

@@ -1,0 +1,348 @@
+//! A session: whom the calls of one caller belong to, and what they add up to.
+//!
+//! It knows which toolsets its caller has, what a human has approved, how often a call was
+//! repeated in the present turn, and which results were too large to show. All of it goes when
+//! the session ends. What it does not do: run anything, or ask anyone.
+
+mod results;
+mod untrusted;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::guardrails::{self, GuardrailSettings, Guardrails, Observed, Reads};
+use crate::limits::Limits;
+use crate::registry::{Catalog, Entry};
+use crate::schema::{Schema, SchemaError};
+use crate::tool::{Approver, CallError, Content, KeptResults, Outcome, SourceId, Tool, ToolOutput};
+use crate::toolset::{self, Selected, Selection, Toolsets, UserToolset};
+
+pub use results::{READ_CHARS_MAX, ReadError, Results, Returned, Slice, Window, window};
+pub use untrusted::wrap;
+
+/// After so long without a call, the next one begins a new turn.
+const TURN_ENDS_AFTER: Duration = Duration::from_secs(30);
+
+/// What a session is made with.
+#[derive(Clone, Default)]
+pub struct SessionSettings {
+    /// The toolsets its caller has.
+    pub selection: Selection,
+    /// Who asks a human, if there is one to ask.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// Tools that stand in for `todo`, `memory`, `session_search` and `delegate_task`, which
+    /// need state of whoever runs the model.
+    pub interceptors: Vec<Arc<dyn Tool>>,
+    /// The session ends with its first call, as one of the command line does: results are
+    /// returned whole, and nothing is counted.
+    pub is_one_call: bool,
+    /// When calls that turn in circles are warned of or refused.
+    pub guardrails: GuardrailSettings,
+    /// How large the context of the caller's model is, in tokens, if it is known. Results are
+    /// fitted to it.
+    pub context_tokens: Option<u64>,
+}
+
+/// Why a session cannot be made.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SessionError {
+    /// The interceptor is none of the tools of an agent's loop.
+    #[error(
+        "`{0}` is no tool of the agent's loop; interceptors are for todo, memory, session_search and delegate_task"
+    )]
+    NotOfTheLoop(String),
+    /// The interceptor's schema cannot be used.
+    #[error("`{0}`: {1}")]
+    Schema(String, SchemaError),
+}
+
+/// One caller's calls.
+pub struct Session {
+    settings: SessionSettings,
+    toolsets: Arc<BTreeMap<String, UserToolset>>,
+    interceptors: BTreeMap<String, Entry>,
+    /// The tools of the selection, for one generation of the catalog.
+    scope: Mutex<Option<(u64, Arc<Selected>)>>,
+    approvals: Mutex<HashSet<String>>,
+    window: Window,
+    turn: Mutex<Turn>,
+    results: Mutex<Results>,
+}
+
+/// What is counted in one turn; [`Reads`] outlive it.
+struct Turn {
+    guardrails: Guardrails,
+    reads: Reads,
+    chars_left: usize,
+    last_call: Instant,
+}
+
+/// A call that ended, with what its result is shown by.
+#[derive(Debug)]
+pub struct Ended {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The caller's id of it, if it gave one.
+    pub call_id: Option<String>,
+    /// How many characters the tool wants shown of a result; it can only lower what the session
+    /// shows.
+    pub chars_max: Option<usize>,
+}
+
+/// Approvals remembered in one session; more are asked for again.
+const APPROVALS_MAX: usize = 1_024;
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Session")
+            .field("selection", &self.settings.selection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Makes a session. `toolsets` are the operator's own.
+    ///
+    /// # Errors
+    /// If an interceptor is no tool of the agent's loop, or its schema cannot be used.
+    pub fn new(
+        settings: SessionSettings,
+        toolsets: Arc<BTreeMap<String, UserToolset>>,
+        limits: &Limits,
+    ) -> Result<Session, SessionError> {
+        let mut interceptors = BTreeMap::new();
+        for tool in &settings.interceptors {
+            let name = tool.spec().name.to_string();
+            if !toolset::is_agent_loop_tool(&name) {
+                return Err(SessionError::NotOfTheLoop(name));
+            }
+            let schema = Schema::compile(&tool.spec().parameters, limits)
+                .map_err(|error| SessionError::Schema(name.clone(), error))?;
+            let entry = Entry {
+                tool: Arc::clone(tool),
+                parameters: Arc::new(schema),
+                output: None,
+                source: SourceId::Builtin,
+                permits: Arc::new(tokio::sync::Semaphore::new(limits.calls_per_source_max.0)),
+                published: 0,
+            };
+            interceptors.insert(name, entry);
+        }
+        let window = window(settings.context_tokens, limits);
+        let turn = Turn {
+            guardrails: Guardrails::new(settings.guardrails.clone()),
+            reads: Reads::default(),
+            chars_left: window.turn_chars_max,
+            last_call: Instant::now(),
+        };
+        Ok(Session {
+            window,
+            turn: Mutex::new(turn),
+            results: Mutex::new(Results::new(limits.results_bytes_max)),
+            settings,
+            toolsets,
+            interceptors,
+            scope: Mutex::default(),
+            approvals: Mutex::default(),
+        })
+    }
+
+    /// What calls belong to that have no session: every tool, nobody to ask, results as they
+    /// are.
+    pub fn alone(toolsets: Arc<BTreeMap<String, UserToolset>>, limits: &Limits) -> Session {
+        let settings = SessionSettings { is_one_call: true, ..SessionSettings::default() };
+        Session::new(settings, toolsets, limits).expect("a session without interceptors")
+    }
+
+    /// The toolsets its caller has.
+    pub fn selection(&self) -> &Selection {
+        &self.settings.selection
+    }
+
+    /// The operator's own toolsets.
+    pub fn user_toolsets(&self) -> &BTreeMap<String, UserToolset> {
+        &self.toolsets
+    }
+
+    /// The tools that stand in for those of an agent's loop, by name.
+    pub fn interceptors(&self) -> &BTreeMap<String, Entry> {
+        &self.interceptors
+    }
+
+    /// Who asks a human, if there is one to ask.
+    pub fn approver(&self) -> Option<&dyn Approver> {
+        self.settings.approver.as_deref()
+    }
+
+    /// Tells whether the session has every tool there is.
+    pub fn has_all(&self) -> bool {
+        let Selection { enabled, disabled } = &self.settings.selection;
+        enabled.is_none() && disabled.is_empty()
+    }
+
+    /// What the selection comes to in a catalog.
+    pub fn scope(&self, catalog: &Catalog) -> Arc<Selected> {
+        let mut scope = locked(&self.scope);
+        if let Some((generation, selected)) = &*scope
+            && *generation == catalog.generation
+        {
+            return Arc::clone(selected);
+        }
+        let toolsets = Toolsets::new(&self.toolsets, catalog.toolsets());
+        let selected = Arc::new(toolsets.select(&self.settings.selection));
+        *scope = Some((catalog.generation, Arc::clone(&selected)));
+        selected
+    }
+
+    /// Tells whether the session has a tool. The house's own tools are in every session.
+    pub fn has(&self, catalog: &Catalog, tool: &str) -> bool {
+        let of_the_house =
+            || catalog.find(tool).is_some_and(|entry| entry.source == SourceId::Builtin);
+        self.has_all() || self.scope(catalog).tools.contains(tool) || of_the_house()
+    }
+
+    /// The session ends with its first call.
+    pub fn is_one_call(&self) -> bool {
+        self.settings.is_one_call
+    }
+
+    /// Begins a new turn: what is counted by turns begins anew. Without it, a turn ends after
+    /// 30 seconds without a call.
+    pub fn begin_turn(&self) {
+        locked(&self.turn).begin(&self.window);
+    }
+
+    /// Forgets which reads the caller has seen: for the moment when a context is compressed.
+    pub fn forget_reads(&self) {
+        locked(&self.turn).reads.reset();
+    }
+
+    /// Refuses a call that only repeats what came before. To be asked before each call that
+    /// would run.
+    ///
+    /// # Errors
+    /// If a guardrail refuses the call.
+    pub fn guard(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), CallError> {
+        if self.settings.is_one_call {
+            return Ok(());
+        }
+        let mut turn = locked(&self.turn);
+        turn.see_call(&self.window);
+        if let Some(block) = turn.guardrails.before(tool, arguments) {
+            return Err(block.to_error());
+        }
+        match turn.reads.before(tool, arguments) {
+            Some(repeated) => Err(repeated.to_error()),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a call that a guardrail did not refuse, and replaces or annotates its result
+    /// where one says so.
+    pub fn observe(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        result: &mut Result<ToolOutput, CallError>,
+    ) {
+        if self.settings.is_one_call {
+            return;
+        }
+        let mut turn = locked(&self.turn);
+        turn.reads.after(tool, arguments, result);
+        let text = match &*result {
+            Ok(output) => output.to_json_text(),
+            Err(error) => error.message.clone(),
+        };
+        let observed = Observed { failed: result.is_err(), text: &text };
+        if let Some(note) = turn.guardrails.after(tool, arguments, observed) {
+            guardrails::annotate(result, &note.to_string());
+        }
+    }
+
+    /// Makes results fit into what the session shows: those that are too large are kept and
+    /// previewed; then what strangers wrote is marked.
+    pub fn keep(&self, ended: &mut [Ended]) {
+        if self.settings.is_one_call {
+            return;
+        }
+        let mut turn = locked(&self.turn);
+        turn.see_call(&self.window);
+        let mut results = locked(&self.results);
+        let mut shown = Vec::new();
+        for ended in ended {
+            let Ok(output) = &mut ended.outcome.result else { continue };
+            let chars_max = ended.chars_max.unwrap_or(usize::MAX);
+            let chars_max = chars_max.min(self.window.result_chars_max);
+            let (tool, call_id) = (&*ended.outcome.tool, ended.call_id.as_deref());
+            let returned = Returned { tool, call_id, output: &mut *output };
+            results.fit(returned, chars_max, &mut usize::MAX.clone());
+            shown.push(Returned { tool, call_id, output });
+        }
+        results.fit_all(&mut shown, usize::MAX, &mut turn.chars_left);
+        for Returned { tool, output, .. } in shown {
+            untrusted::wrap(tool, output);
+        }
+    }
+
+    /// Tells whether a human has approved of this for the session.
+    pub fn is_approved(&self, key: &str) -> bool {
+        locked(&self.approvals).contains(key)
+    }
+
+    /// Remembers that a human approved of this for the session.
+    pub fn approve(&self, key: String) {
+        let mut approvals = locked(&self.approvals);
+        if approvals.len() < APPROVALS_MAX {
+            approvals.insert(key);
+        }
+    }
+}
+
+impl Turn {
+    fn begin(&mut self, window: &Window) {
+        self.guardrails.begin_turn();
+        self.chars_left = window.turn_chars_max;
+        self.last_call = Instant::now();
+    }
+
+    /// Notes that there is a call, and begins a new turn if the last one has ended.
+    fn see_call(&mut self, window: &Window) {
+        let now = Instant::now();
+        if now.duration_since(self.last_call) >= TURN_ENDS_AFTER {
+            self.begin(window);
+        }
+        self.last_call = now;
+    }
+}
+
+impl KeptResults for Session {
+    fn read(&self, id: &str, offset: usize, limit: usize) -> Result<String, String> {
+        let read = locked(&self.results).read(id, offset, limit);
+        let Slice { tool, text, total_chars, next_offset } =
+            read.map_err(|error| error.to_string())?;
+        // What a stranger wrote is no more to be trusted now.
+        let content = vec![Content::Text(text)];
+        let mut output = ToolOutput { content, ..ToolOutput::default() };
+        untrusted::wrap(&tool, &mut output);
+        let text = output.content.into_iter().next();
+        let Some(Content::Text(text)) = text else {
+            return Err("the result is no text".to_owned());
+        };
+        let part = json!({
+            "text": text, "offset": offset, "total_chars": total_chars, "next_offset": next_offset,
+        });
+        Ok(part.to_string())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
