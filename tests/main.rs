@@ -17,4 +17,5 @@ mod readme;
 mod registry;
 mod scripts;
 mod support;
+mod vectors;
 mod wrong;

@@ -33,6 +33,11 @@ fn word(name: &str, overrides: bool, parameters: serde_json::Value) -> Arc<dyn T
     Arc::new(Word { spec: ToolSpec { parameters, overrides, ..spec(name) } })
 }
 
+/// A tool of a toolset.
+pub(crate) fn tool_of(name: &str, toolset: &str) -> Arc<dyn Tool> {
+    Arc::new(Word { spec: ToolSpec { toolset: toolset.to_owned(), ..spec(name) } })
+}
+
 /// A tool without anything special.
 pub(crate) fn spec(name: &str) -> ToolSpec {
     ToolSpec {

@@ -163,9 +163,7 @@ impl Lab {
 
     /// Remembers a guest as bundled, as `make` does.
     pub(crate) fn record_bundled(&self, id: &str) {
-        let digest = plugin::digest(&guest(id)).to_string();
-        lock::record_bundled(&self.home.path().join("state"), &[(id.to_owned(), digest)])
-            .expect("recorded");
+        bundled(self, id, &guest(id));
     }
 
     /// The folder in which the program runs.
@@ -303,6 +301,12 @@ fn without_line_numbers(text: &str) -> String {
         );
     }
     stable
+}
+
+/// Remembers bytes as those of a bundled plugin.
+pub(crate) fn bundled(lab: &Lab, id: &str, bytes: &[u8]) {
+    let digest = plugin::digest(bytes).to_string();
+    lock::record_bundled(&lab.home().join("state"), &[(id.to_owned(), digest)]).expect("recorded");
 }
 
 fn read(path: &Path) -> Vec<u8> {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::limits::Limits;
 use crate::tool::CallError;
 
-pub use coerce::coerce;
+pub use coerce::{coerce, leave_out_nulls};
 pub use explain::explain;
 
 /// Arguments as they were read.

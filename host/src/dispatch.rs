@@ -234,7 +234,8 @@ impl Arguments {
 
     /// Gives values the types that the schema declares.
     fn coerce(&mut self, parameters: &Value) {
-        if arguments::coerce(&mut self.value, parameters) {
+        let coerced = arguments::coerce(&mut self.value, parameters);
+        if arguments::leave_out_nulls(&mut self.value, parameters) || coerced {
             self.write();
         }
     }

@@ -38,6 +38,26 @@ pub fn coerce(arguments: &mut Map<String, Value>, parameters: &Value) -> bool {
     changed
 }
 
+/// Leaves out optional arguments that are null where the schema allows no null, and answers
+/// whether there were any: under strict schemas, models write null for what they leave out.
+pub fn leave_out_nulls(arguments: &mut Map<String, Value>, parameters: &Value) -> bool {
+    let Some(properties) = parameters.get("properties").and_then(Value::as_object) else {
+        return false;
+    };
+    let required = parameters.get("required").and_then(Value::as_array);
+    let is_left_out = |name: &str, value: &Value| {
+        let schema = properties.get(name).map(|schema| resolve(schema, parameters));
+        let excludes_null =
+            schema.is_some_and(|schema| schema.get("type").is_some() && !allows_null(schema));
+        let is_required =
+            || required.is_some_and(|names| names.iter().any(|required| required == name));
+        value.is_null() && excludes_null && !is_required()
+    };
+    let before = arguments.len();
+    arguments.retain(|name, value| !is_left_out(name, value));
+    arguments.len() < before
+}
+
 fn property(value: &mut Value, schema: &Value, root: &Value) -> bool {
     let is_array = || schema.get("type").is_some_and(|name| name == "array");
     let coerced = match value {
@@ -324,6 +344,24 @@ mod tests {
         let list = || json!({ "type": "array", "items": object() });
         becomes(list(), json!([r#"{"s":"[]"}"#, "x"]), json!([{ "s": "[]" }, "x"]));
         stays(json!({ "type": "array", "items": { "type": ["object", "string"] } }), json!(["{}"]));
+    }
+
+    #[test]
+    fn nulls_of_strict_schemas_are_left_out() {
+        let parameters = json!({
+            "properties": {
+                "a": { "type": "string" }, "b": { "type": ["string", "null"] }, "c": {},
+                "d": { "type": "string" }
+            },
+            "required": ["d"]
+        });
+        let given = json!({ "a": null, "b": null, "c": null, "d": null, "e": null });
+        let mut arguments = given.as_object().cloned().expect("an object");
+        assert!(leave_out_nulls(&mut arguments, &parameters));
+        assert_eq!(
+            Value::Object(arguments),
+            json!({ "b": null, "c": null, "d": null, "e": null })
+        );
     }
 
     #[test]
