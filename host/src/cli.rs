@@ -13,6 +13,7 @@ mod home;
 mod inspect;
 mod list;
 mod schema;
+mod serve;
 mod ui;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::host::Host;
 use crate::plugin::{self, COMPILE_COMMAND};
+use crate::server::LOG_DIRECTIVE;
 use failure::Failure;
 use home::Home;
 use ui::Ui;
@@ -76,6 +78,7 @@ enum Command {
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
     Build(build::Arguments),
+    Serve(serve::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
     #[command(name = COMPILE_COMMAND, hide = true)]
@@ -115,6 +118,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
+        Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Completions(arguments) => completions::run(&ui, &arguments),
         Command::Compile => Ok(()),
     }
@@ -139,8 +143,9 @@ async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
 }
 
 fn log_to_stderr(verbose: u8) {
+    let quiet = format!("warn,{LOG_DIRECTIVE}");
     let default = match verbose {
-        0 => "warn",
+        0 => &*quiet,
         1 => "info",
         _ => "toolhost=debug,info",
     };

@@ -15,7 +15,7 @@
 //! | [`dispatch`] | one call, from its name to its outcome |
 //! | [`author`], [`reload`] | building plugins; folders of plugins |
 //! | [`host`] | wires everything |
-//! | `cli` | the command line |
+//! | [`server`] | a door for MCP clients |
 //! | [`cli`] | the command line |
 
 pub mod limits;
@@ -51,6 +51,8 @@ pub mod builtin;
 pub mod reload;
 
 pub mod host;
+
+pub mod server;
 
 #[doc(hidden)]
 pub mod cli;

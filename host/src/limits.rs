@@ -244,6 +244,8 @@ limits! {
     calls_per_source_max: Count = Count(16), Count(1) => Count(1_024);
     /// How long a call waits for its turn; then it is refused as `busy`.
     permit_wait_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// How long an MCP client's request waits for plugins to load; then what is there counts.
+    list_wait_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
     /// Files looked at in one plugins folder.
     plugin_files_max: Count = Count(10_000), Count(1) => Count(100_000);
 }
@@ -265,6 +267,14 @@ impl Limits {
     /// message first.
     pub fn transfer_bytes_max(&self) -> u64 {
         self.output_bytes_max.0 + 8 * MIB
+    }
+
+    /// The longest message of an MCP client.
+    ///
+    /// It lies above the bound of the arguments, so that large arguments meet that bound's
+    /// message first: a message that is too long cannot even be answered.
+    pub fn message_bytes_max(&self) -> usize {
+        Bytes(2 * self.arguments_bytes_max.0.max(8 * MIB)).as_usize()
     }
 }
 

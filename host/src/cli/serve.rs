@@ -1,0 +1,61 @@
+//! `toolhost serve`
+
+use super::Global;
+use super::failure::Failure;
+use super::home::Home;
+use crate::config::Config;
+use crate::host::Host;
+use crate::schema::Format;
+use crate::server::{self, Offer, ServerSettings};
+use crate::toolset::Selection;
+
+/// Serves the tools to an MCP client, over stdin and stdout.
+///
+/// Clients start this themselves: their configuration names `toolhost` as the command and `serve`
+/// as its argument. It answers before plugins are compiled, ends when stdin does, and writes
+/// nothing but MCP to stdout. Nobody can be asked over MCP yet, so what needs a human's approval
+/// is refused.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Offer only these toolsets, such as `web,file`; without it, all.
+    #[arg(long, value_name = "TOOLSETS", value_delimiter = ',', conflicts_with = "platform")]
+    enable: Option<Vec<String>>,
+
+    /// Take these toolsets away, whatever is offered besides.
+    #[arg(long, value_name = "TOOLSETS", value_delimiter = ',')]
+    disable: Vec<String>,
+
+    /// Offer what `[platforms.PLATFORM]` of `toolhost.toml` has, or else the usual toolsets.
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<String>,
+
+    /// Whose form the schemas of arguments have: openai, openai-strict, anthropic, gemini or
+    /// mcp, which is as they were registered.
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Mcp, value_parser = str::parse::<Format>)]
+    schema_profile: Format,
+}
+
+pub(super) async fn run(global: &Global, given: &Arguments) -> Result<(), Failure> {
+    let settings = Home::from_environment()?.settings(global)?;
+    let offered = ServerSettings {
+        offer: offer(given, &settings.config),
+        format: given.schema_profile,
+        limits: settings.config.limits.clone(),
+    };
+    let host = Host::start(settings).map_err(Failure::start)?;
+    let (input, output) = server::standard_streams();
+    server::serve(host, offered, input, output)
+        .await
+        .map_err(|error| Failure::fault(error.to_string()))
+}
+
+fn offer(given: &Arguments, config: &Config) -> Offer {
+    let disabled = given.disable.clone();
+    match &given.platform {
+        None => Offer::Toolsets(Selection { enabled: given.enable.clone(), disabled }),
+        Some(name) => {
+            let saved = config.platforms.get(name).cloned().unwrap_or_default();
+            Offer::Platform { name: name.clone(), saved, disabled }
+        }
+    }
+}

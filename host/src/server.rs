@@ -1,0 +1,358 @@
+//! A door for MCP clients: the tools of a host over one connection, such as stdin and stdout.
+//!
+//! Clients of both eras are served: those that begin with `initialize`, and those that ask
+//! `server/discover` or nothing and say with every request who they are. The hard part is time.
+//! Both are answered before any plugin has loaded; listings and calls of tools that are not
+//! there yet wait, though not for long; and whoever was given a listing hears when another would
+//! be given now. A call ends with its client's patience: a cancelled one is dropped, and so are
+//! all when the client has gone.
+//!
+//! One connection is one session. What this room does not do: find, check or run tools, or ask
+//! a human: over this door, hooks that ask get a no.
+
+mod answer;
+mod desk;
+mod listing;
+mod progress;
+mod wire;
+
+use std::collections::hash_map::RandomState;
+use std::convert::Infallible;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    SubscriptionFilter,
+};
+use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::{Peer, RoleServer, ServerHandler, ServiceExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
+
+use crate::host::Host;
+use crate::limits::Limits;
+use crate::schema::Format;
+use crate::session::SessionError;
+use crate::text;
+use crate::tool::{Call, Caller};
+use crate::toolset::{Platform, Selection};
+use answer::answer;
+use desk::Desk;
+use listing::{Listing, Listings};
+use progress::Reports;
+use wire::{Stage, Wire};
+
+/// What the log leaves out unless it is asked for: the protocol library warns of each request
+/// that was refused, and its client was told that anyway.
+pub const LOG_DIRECTIVE: &str = "rmcp=error";
+
+/// What a client is told of this server, as a model may read it.
+const INSTRUCTIONS: &str = "Tools that run in a sandbox; an error says whose move is next.";
+/// Changes that come so close upon one another are told as one.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// Subscriptions of one connection at once; each is a request that stays open.
+const SUBSCRIPTIONS_MAX: usize = 16;
+/// Characters of an unknown method's name that are echoed.
+const METHOD_CHARS_MAX: usize = 60;
+
+/// What a client is offered.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// The tools it has.
+    pub offer: Offer,
+    /// In whose form the schemas of arguments are listed; everything else is as MCP has it.
+    pub format: Format,
+    /// How long requests wait for plugins, and how large they may be.
+    pub limits: Limits,
+}
+
+/// The tools a client has.
+#[derive(Clone, Debug)]
+pub enum Offer {
+    /// Those of the toolsets that are enabled.
+    Toolsets(Selection),
+    /// Those of the toolsets that a platform has.
+    Platform {
+        /// The platform's name, such as `cli`.
+        name: String,
+        /// What is saved about it.
+        saved: Platform,
+        /// Toolsets taken away, whatever the platform has.
+        disabled: Vec<String>,
+    },
+}
+
+/// The standard streams as [`serve`] takes them. Where they are pipes, they are read and written
+/// without threads.
+///
+/// It must be called within a tokio runtime.
+pub fn standard_streams() -> (impl AsyncRead + Unpin, impl AsyncWrite + Unpin) {
+    rmcp::transport::stdio_pipes()
+}
+
+/// Serves one client until it goes away: until `input` ends, or `output` cannot be written.
+/// Then it stops the host; calls under way get a second to end, and are dropped.
+///
+/// Whatever the client sends, it ends in no other way: what is no message is answered with an
+/// error or ignored.
+///
+/// # Errors
+/// If no session can be made.
+pub async fn serve(
+    host: Host,
+    settings: ServerSettings,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), SessionError> {
+    let host = Arc::new(host);
+    let wire = Wire::new(input, output, settings.limits.message_bytes_max());
+    let door = Arc::new(Door::new(Arc::clone(&host), settings, wire.stage())?);
+    match Arc::clone(&door).serve(wire).await {
+        Ok(running) => {
+            let peer = running.peer().clone();
+            tokio::select! {
+                _ = running.waiting() => {}
+                never = door.attend(&peer) => match never {},
+            }
+        }
+        Err(error) => tracing::debug!("the client went away before it said what it wants: {error}"),
+    }
+    drop(door);
+    if let Some(host) = Arc::into_inner(host) {
+        host.stop().await;
+    }
+    Ok(())
+}
+
+/// What the requests of one connection come to.
+struct Door {
+    host: Arc<Host>,
+    desk: Desk,
+    listings: Listings,
+    /// What the session is called towards tools. It means nothing.
+    session: String,
+    list_wait_max: Duration,
+    /// The listing that the client knows, or was told to fetch; by its digest.
+    known: watch::Sender<Option<u64>>,
+    /// Counts how often it was told to fetch another.
+    changes: watch::Sender<u64>,
+    subscriptions: Semaphore,
+    stage: watch::Receiver<Stage>,
+}
+
+impl Door {
+    fn new(
+        host: Arc<Host>,
+        settings: ServerSettings,
+        stage: watch::Receiver<Stage>,
+    ) -> Result<Door, SessionError> {
+        let ServerSettings { offer, format, limits } = settings;
+        Ok(Door {
+            desk: Desk::new(Arc::clone(&host), offer)?,
+            host,
+            listings: Listings::new(format),
+            session: format!("mcp-{:016x}", RandomState::new().hash_one(0)),
+            list_wait_max: limits.list_wait_max,
+            known: watch::Sender::new(None),
+            changes: watch::Sender::new(0),
+            subscriptions: Semaphore::new(SUBSCRIPTIONS_MAX),
+            stage,
+        })
+    }
+
+    /// Waits until everything has loaded, but not for long.
+    async fn wait_for_plugins(&self) {
+        // Late is answered with what there is.
+        let _ = tokio::time::timeout(self.list_wait_max, self.host.loaded()).await;
+    }
+
+    /// What a client would be given now.
+    async fn listing(&self) -> Result<Arc<Listing>, ErrorData> {
+        let session = self.desk.session();
+        self.listings.make(&self.host, &session).await.map_err(|error| {
+            tracing::error!("the tools cannot be listed: {error}");
+            ErrorData::internal_error("the tools cannot be listed; the host's log says why", None)
+        })
+    }
+
+    async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ErrorData> {
+        if let Some(cursor) = cursor {
+            let page = self.listings.page(&cursor);
+            return page.ok_or_else(|| {
+                let message = "`cursor` is none that this server gave for its present tools; list from the start";
+                ErrorData::invalid_params(message, None)
+            });
+        }
+        self.wait_for_plugins().await;
+        let listing = self.listing().await?;
+        self.known.send_replace(Some(listing.digest));
+        Ok(self.listings.first_page(listing))
+    }
+
+    /// Runs a request unless its client takes it back, or goes away.
+    async fn unless_dropped<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        work: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let mut stage = self.stage.clone();
+        tokio::select! {
+            done = work => done,
+            () = context.ct.cancelled() => Err(dropped()),
+            _ = stage.wait_for(|stage| *stage == Stage::Gone) => Err(dropped()),
+        }
+    }
+
+    /// Looks after what happens between requests.
+    async fn attend(&self, peer: &Peer<RoleServer>) -> Infallible {
+        let report = async {
+            self.host.loaded().await;
+            self.desk.report();
+            std::future::pending().await
+        };
+        tokio::select! {
+            never = report => never,
+            never = self.tell_changes(peer) => never,
+        }
+    }
+
+    /// Tells a client that knows a listing when there is another.
+    async fn tell_changes(&self, peer: &Peer<RoleServer>) -> Infallible {
+        let mut generations = self.host.subscribe();
+        let mut known = self.known.subscribe();
+        loop {
+            // What is known counts too: a listing may be old when it is handed out.
+            tokio::select! {
+                Ok(()) = generations.changed() => {}
+                Ok(()) = known.changed() => {}
+                else => std::future::pending().await,
+            }
+            tokio::time::sleep(SETTLE_TIME).await;
+            generations.mark_unchanged();
+            let Some(digest) = *known.borrow_and_update() else { continue };
+            let now = match self.listing().await {
+                Ok(listing) if listing.digest != digest => listing.digest,
+                _ => continue,
+            };
+            self.known.send_replace(Some(now));
+            self.changes.send_modify(|count| *count += 1);
+            // Clients of the newer era, which have told nothing of themselves for good, hear
+            // only what they subscribe to.
+            if peer.peer_info().is_some() {
+                // A client that cannot be told has gone.
+                let _ = peer.notify_tool_list_changed().await;
+            }
+        }
+    }
+
+    async fn follow(&self, subscription: &SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.changes.subscribe();
+        if self.known.borrow().is_none() {
+            let digest = self.listing().await?.digest;
+            self.known.send_if_modified(|known| known.replace(digest).is_none());
+        }
+        while changes.changed().await.is_ok() {
+            if subscription.sink().notify_tool_list_changed().await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ServerHandler for Door {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("toolhost", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        self.unless_dropped(&context, self.page(cursor)).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let mut call = Call::new(request.name, serde_json::Value::Object(arguments).to_string());
+        call.caller = Caller {
+            session: Some(self.session.clone()),
+            task: None,
+            tool_call: Some(context.id.to_string()),
+        };
+        let reports = context
+            .meta
+            .get_progress_token()
+            .map(|token| Reports::new(token, context.peer.clone()));
+        call.progress = reports.as_ref().map(Reports::sink);
+        let work = async {
+            if self.host.catalog().find(&call.tool).is_none() {
+                self.wait_for_plugins().await;
+            }
+            let session = self.desk.session();
+            let running = self.host.call_in(&session, call);
+            let outcome = match reports {
+                Some(reports) => reports.tell_during(running).await,
+                None => running.await,
+            };
+            answer(outcome).map(CallToolResponse::from)
+        };
+        self.unless_dropped(&context, work).await
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_permit) = self.subscriptions.try_acquire() else {
+            let message = format!("{SUBSCRIPTIONS_MAX} subscriptions are open; end one of them");
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        let mut stage = self.stage.clone();
+        tokio::select! {
+            ended = self.follow(&subscription) => ended,
+            () = subscription.cancelled() => Ok(()),
+            _ = stage.wait_for(|stage| *stage != Stage::Open) => Ok(()),
+        }
+    }
+
+    /// Requests that the protocol has not, and such as have not the parameters they must have.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let parameters = match &*request.method {
+            "tools/call" => "`name`, a text, and `arguments`, an object",
+            "tools/list" => "`cursor`, a text, or nothing",
+            "initialize" => "`protocolVersion`, `capabilities` and `clientInfo`",
+            "subscriptions/listen" => "`notifications`, an object",
+            method => {
+                let method = text::one_line(&text::cut(method, METHOD_CHARS_MAX));
+                let message = format!("there is no method `{method}`");
+                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
+            }
+        };
+        let message = format!("{} takes {parameters}", request.method);
+        Err(ErrorData::invalid_params(message, None))
+    }
+}
+
+/// Nobody reads this: the client has taken back its request, or has gone.
+fn dropped() -> ErrorData {
+    ErrorData::internal_error("the request was cancelled", None)
+}
