@@ -17,9 +17,8 @@ fn list_shows_tools_and_problems() {
         --- stdout
         TOOL               TOOLSET     SOURCE       STATE             TOKENS
         fine               registered  plugin:x     ready, untrusted  33
-        json_query         data        plugin:json  ready, untrusted  241
-        json_schema_infer  data        plugin:json  ready, untrusted  151
-        result_read        results     builtin      ready             166
+        json_query         data        plugin:json  ready, untrusted  242
+        json_schema_infer  data        plugin:json  ready, untrusted  153
 
         Not loaded:
           plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
@@ -45,21 +44,14 @@ fn list_shows_tools_and_problems() {
               "toolset": "data",
               "source": "plugin:json",
               "state": "ready, untrusted",
-              "tokens": 241
+              "tokens": 242
             },
             {
               "name": "json_schema_infer",
               "toolset": "data",
               "source": "plugin:json",
               "state": "ready, untrusted",
-              "tokens": 151
-            },
-            {
-              "name": "result_read",
-              "toolset": "results",
-              "source": "builtin",
-              "state": "ready",
-              "tokens": 166
+              "tokens": 153
             }
           ],
           "not_loaded": [
@@ -118,11 +110,9 @@ fn schema_is_openais_function_list() {
                     "description": "The JSON value to query. Give this or `text`."
                   },
                   "text": {
-                    "type": [
-                      "string",
-                      "null"
-                    ],
-                    "description": "JSON as text: one value, or several one after the other (JSON Lines); the filter runs\non each. Give this or `json`."
+                    "type": "string",
+                    "description": "JSON as text: one value, or several one after the other (JSON Lines); the filter runs\non each. Give this or `json`.",
+                    "nullable": true
                   },
                   "limit": {
                     "type": "integer",
@@ -152,11 +142,9 @@ fn schema_is_openais_function_list() {
                     "description": "The JSON value to describe. Give this or `text`."
                   },
                   "text": {
-                    "type": [
-                      "string",
-                      "null"
-                    ],
-                    "description": "JSON as text: one value, or several one after the other (JSON Lines), which are\ndescribed together. Give this or `json`."
+                    "type": "string",
+                    "description": "JSON as text: one value, or several one after the other (JSON Lines), which are\ndescribed together. Give this or `json`.",
+                    "nullable": true
                   }
                 }
               }

@@ -17,5 +17,5 @@ mod readme;
 mod registry;
 mod scripts;
 mod support;
-mod vectors;
+mod toolsets;
 mod wrong;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use expect_test::expect;
+use expect_test::{Expect, expect};
 
 use crate::support::{check_program as check, json_and_probe as lab};
+use crate::toolsets;
 
 #[test]
 fn exit_codes_say_whose_move_it_is() {
@@ -255,4 +256,49 @@ fn doctor_says_how_things_are() {
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
+}
+
+#[test]
+fn wrong_toolsets_name_the_nearest() {
+    let run = |arguments: &[&str], expected: &Expect| {
+        expected.assert_eq(&toolsets::lab().run(arguments));
+    };
+    run(
+        &["schema", "--format", "opnai"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: invalid value 'opnai' for '--format <FORMAT>'
+          [possible values: openai, openai-strict, anthropic, gemini, mcp]
+
+          tip: a similar value exists: 'openai'
+
+        For more information, try '--help'.
+    "#]],
+    );
+    run(
+        &["schema", "--enable", "data", "--platform", "cli"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the argument '--enable <A,B>' cannot be used with '--platform <NAME>'
+
+        Usage: toolhost schema --enable <A,B>
+
+        For more information, try '--help'.
+    "#]],
+    );
+    run(
+        &["schema", "--enable"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: a value is required for '--enable <A,B>' but none was supplied
+
+        For more information, try '--help'.
+    "#]],
+    );
 }

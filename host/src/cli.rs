@@ -12,8 +12,9 @@ mod grant;
 mod home;
 mod inspect;
 mod list;
+mod problem;
 mod schema;
-mod serve;
+mod selection;
 mod ui;
 
 use std::path::PathBuf;

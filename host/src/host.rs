@@ -90,6 +90,7 @@ pub struct Host {
     definitions: Definitions,
     dispatch: Arc<Dispatch>,
     limits: Arc<Limits>,
+    config: Arc<Config>,
     toolsets: Arc<BTreeMap<String, UserToolset>>,
     /// What calls without a session belong to.
     alone: Session,
@@ -130,12 +131,15 @@ impl Host {
         let definitions = Definitions::new(Arc::clone(&availability), Arc::clone(&limits));
         let toolsets = Arc::new(settings.config.toolsets.clone());
         let alone = Session::alone(Arc::clone(&toolsets), &limits);
+        let config = Arc::new(settings.config.clone());
+        let configured = Arc::clone(&config);
         let compiling = loader.compiling();
         let (loaded, sources) = watch::channel(None);
         let shelf = Arc::clone(&registry);
         let loading = tokio::spawn(async move {
-            let HostSettings { folders, config, .. } = settings;
-            let statuses = reload::load_all(&folders, &loader, &shelf, &config, &remembered).await;
+            let folders = settings.folders;
+            let statuses =
+                reload::load_all(&folders, &loader, &shelf, &configured, &remembered).await;
             loaded.send_replace(Some(Arc::new(statuses)));
         });
         Ok(Host {
@@ -144,6 +148,7 @@ impl Host {
             definitions,
             dispatch,
             limits,
+            config,
             toolsets,
             alone,
             sources,
@@ -163,6 +168,11 @@ impl Host {
             // Loading was stopped.
             Err(_) => Arc::default(),
         }
+    }
+
+    /// What the operator configured when the host started.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The plugins being compiled, by id, as they come and go.

@@ -7,7 +7,7 @@
 
 mod rules;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -57,6 +57,8 @@ pub struct SourceReport {
     pub tools: Vec<String>,
     /// Tools that were left out, and why.
     pub rejected: Vec<Rejection>,
+    /// Names of those left out because the operator lets another source replace them.
+    pub replaced: BTreeSet<String>,
 }
 
 impl Catalog {
@@ -267,6 +269,7 @@ fn assemble(
             }
             Verdict::Shadowed { by } => {
                 let reason = format!("replaced by the tool of the same name of {by}");
+                report.replaced.insert(name.clone());
                 report.rejected.push(Rejection { tool: name, reason });
             }
             Verdict::Rejected(reason) => report.rejected.push(Rejection { tool: name, reason }),

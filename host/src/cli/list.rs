@@ -1,16 +1,25 @@
 //! `toolhost list`
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::problem::{self, Problem};
+use super::schema::format_parser;
+use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
 use super::{Global, loaded_host};
 use crate::availability::Unavailable;
+use crate::definitions::Listed;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
-use crate::tool::{Origin, Rejection, SourceId, ToolSpec};
+use crate::schema::{Definition, Format};
+use crate::text;
+
+/// How much of a state the table shows; `explain` and `--json` show all of it.
+const STATE_CHARS_MAX: usize = 120;
 
 /// Lists the tools, and every file that is none with the reason.
 ///
@@ -18,153 +27,188 @@ use crate::tool::{Origin, Rejection, SourceId, ToolSpec};
 /// divided by four. Plugins marked `untrusted` lie in a project's folder: they run without any
 /// authority and take no name from another.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {}
+pub(super) struct Arguments {
+    /// Sort by TOKENS, the most expensive first, with each tool's share and the sum. Tools that
+    /// cannot work at present are not shown to a model, so they cost nothing.
+    #[arg(long)]
+    tokens: bool,
 
-pub(super) async fn run(ui: &Ui, global: &Global, _: &Arguments) -> Result<(), Failure> {
+    /// The form in which the tokens of a definition are counted.
+    #[arg(long, default_value = Format::OpenAi.as_str(), value_parser = format_parser())]
+    format: Format,
+
+    #[command(flatten)]
+    selection: SelectionFlags,
+}
+
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
-    let unavailable = host.unavailable().await;
-    let listing = Listing { sources: &sources, catalog: &catalog, unavailable: &unavailable };
+    let session = given.selection.session(&host)?;
+    let listed = host.definitions(&session, given.format).await;
+    selection::warn(&listed.selected);
+    let listing = Listing::new(&sources, &catalog, &listed, given);
     if ui.json { ui.json(&listing.to_json()) } else { listing.print(ui) }
 }
 
-/// What is not in order with one file, or one tool of it.
-struct Problem {
-    place: String,
-    reason: String,
+/// One tool.
+struct Row<'a> {
+    entry: &'a Entry,
+    state: String,
+    is_available: bool,
+    tokens: usize,
 }
 
 struct Listing<'a> {
-    sources: &'a [SourceStatus],
-    catalog: &'a Catalog,
-    /// Tools that cannot work at present, with the reason.
-    unavailable: &'a BTreeMap<String, Unavailable>,
+    rows: Vec<Row<'a>>,
+    /// What all available tools cost together, if that was asked for.
+    total: Option<usize>,
+    not_loaded: Vec<Problem>,
+    left_out: Vec<Problem>,
+    idle_grants: Vec<Problem>,
+    /// There are tools, but none is enabled.
+    none_enabled: bool,
 }
 
-impl Listing<'_> {
-    fn print(&self, ui: &Ui) -> Result<(), Failure> {
-        let tools = self.catalog.tools();
-        if tools.iter().all(|entry| entry.source == SourceId::Builtin) {
-            ui.line(
-                "No tools. Drop a .wasm component into ./plugins, or name a folder with --plugins.",
-            )?;
-        } else {
-            let row = |entry: &&Entry| {
-                let spec = entry.tool.spec();
-                let state = self.state(entry);
-                let tokens = tokens(spec).to_string();
-                vec![
-                    spec.name.to_string(),
-                    spec.toolset.clone(),
-                    entry.source.to_string(),
-                    state,
-                    tokens,
-                ]
+impl<'a> Listing<'a> {
+    fn new(
+        sources: &[SourceStatus],
+        catalog: &'a Catalog,
+        listed: &Listed,
+        given: &Arguments,
+    ) -> Listing<'a> {
+        let shown: HashMap<&str, usize> =
+            listed.names.iter().map(String::as_str).zip(listed.values.iter().map(tokens)).collect();
+        let row = |entry: &'a Entry| {
+            let spec = entry.tool.spec();
+            let name = spec.name.as_str();
+            let (is_available, tokens) = match shown.get(name) {
+                Some(tokens) => (true, *tokens),
+                None => (false, tokens(&Definition::of(spec).render(given.format))),
             };
-            let rows: Vec<Vec<String>> = tools.iter().map(row).collect();
-            ui.table(&["TOOL", "TOOLSET", "SOURCE", "STATE", "TOKENS"], &rows)?;
+            let state = match listed.unavailable.get(name) {
+                Some(Unavailable { reason, .. }) => format!("unavailable: {reason}"),
+                None => state(entry, sources),
+            };
+            Row { entry, state, is_available, tokens }
+        };
+        let in_session =
+            |entry: &&Entry| listed.selected.tools.contains(entry.tool.spec().name.as_str());
+        let mut rows: Vec<Row<'_>> =
+            catalog.tools().into_iter().filter(in_session).map(row).collect();
+        let total = given.tokens.then(|| {
+            // Stable: those of equal cost stay sorted by name.
+            rows.sort_by_key(|row| (!row.is_available, Reverse(row.tokens)));
+            rows.iter().filter(|row| row.is_available).map(|row| row.tokens).sum()
+        });
+        let mut left_out = problem::left_out(sources, catalog, false);
+        left_out.extend(problem::left_out(sources, catalog, true));
+        Listing {
+            total,
+            not_loaded: problem::not_loaded(sources),
+            left_out,
+            idle_grants: problem::idle_grants(sources),
+            none_enabled: rows.is_empty() && !catalog.tools().is_empty(),
+            rows,
         }
-        self.print_problems(ui, "Not loaded:", &self.not_loaded())?;
-        self.print_problems(ui, "Left out:", &self.left_out())?;
-        self.print_problems(ui, "Grants that give nothing:", &self.idle_grants())
     }
 
-    fn print_problems(&self, ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), Failure> {
-        if problems.is_empty() {
-            return Ok(());
+    fn print(&self, ui: &Ui) -> Result<(), Failure> {
+        match (self.rows.as_slice(), self.total) {
+            ([], _) if self.none_enabled => ui.line(
+                "No tools: there are some, and none is in an enabled toolset; `toolhost toolsets` lists these.",
+            )?,
+            ([], _) => ui.line(
+                "No tools. Drop a .wasm component into ./plugins, or name a folder with --plugins.",
+            )?,
+            (rows, None) => {
+                let rows: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+                ui.table(&["TOOL", "TOOLSET", "SOURCE", "STATE", "TOKENS"], &rows)?;
+            }
+            (rows, Some(total)) => {
+                let with_share = |row: &Row<'_>| {
+                    let mut cells = row.cells();
+                    cells.push(match row.share(total) {
+                        Some(share) => format!("{share:.1}%"),
+                        None => "-".to_owned(),
+                    });
+                    cells
+                };
+                let rows: Vec<Vec<String>> = rows.iter().map(with_share).collect();
+                ui.table(&["TOOL", "TOOLSET", "SOURCE", "STATE", "TOKENS", "SHARE"], &rows)?;
+                ui.line(&format!("\n{}", self.sum(total)))?;
+            }
         }
-        ui.line(&format!("\n{heading}"))?;
-        for Problem { place, reason } in problems {
-            let line = crate::text::one_line(&format!("{place}: {reason}"));
-            ui.line(&format!("  {line}"))?;
-        }
-        Ok(())
+        problem::print(ui, "Not loaded:", &self.not_loaded)?;
+        problem::print(ui, "Left out:", &self.left_out)?;
+        problem::print(ui, "Grants that give nothing:", &self.idle_grants)
+    }
+
+    fn sum(&self, total: usize) -> String {
+        let count = self.rows.iter().filter(|row| row.is_available).count();
+        let rest = match self.rows.len() - count {
+            0 => String::new(),
+            rest => format!("; {rest} more cannot work at present and are not counted"),
+        };
+        let tools = if count == 1 { "tool" } else { "tools" };
+        format!("{total} tokens for {count} {tools}{rest}")
     }
 
     fn to_json(&self) -> Value {
-        let tool = |entry: &&Entry| {
-            let spec = entry.tool.spec();
-            json!({
-                "name": spec.name.as_str(),
-                "toolset": spec.toolset,
-                "source": entry.source.to_string(),
-                "state": self.state(entry),
-                "tokens": tokens(spec),
-            })
-        };
-        let problem =
-            |problem: &Problem| json!({ "place": problem.place, "reason": problem.reason });
-        json!({
-            "tools": self.catalog.tools().iter().map(tool).collect::<Vec<_>>(),
-            "not_loaded": self.not_loaded().iter().map(problem).collect::<Vec<_>>(),
-            "left_out": self.left_out().iter().map(problem).collect::<Vec<_>>(),
-            "idle_grants": self.idle_grants().iter().map(problem).collect::<Vec<_>>(),
-        })
+        let list = |problems: &[Problem]| problems.iter().map(Problem::to_json).collect::<Vec<_>>();
+        let tools: Vec<Value> = self.rows.iter().map(|row| row.to_json(self.total)).collect();
+        let mut listing = json!({ "tools": tools });
+        if let Some(total) = self.total {
+            listing["tokens"] = json!(total);
+        }
+        listing["not_loaded"] = json!(list(&self.not_loaded));
+        listing["left_out"] = json!(list(&self.left_out));
+        listing["idle_grants"] = json!(list(&self.idle_grants));
+        listing
+    }
+}
+
+impl Row<'_> {
+    fn cells(&self) -> Vec<String> {
+        let spec = self.entry.tool.spec();
+        vec![
+            spec.name.to_string(),
+            spec.toolset.clone(),
+            self.entry.source.to_string(),
+            text::cut(&self.state, STATE_CHARS_MAX),
+            self.tokens.to_string(),
+        ]
     }
 
-    fn state(&self, entry: &Entry) -> String {
-        if let Some(Unavailable { reason, .. }) =
-            self.unavailable.get(entry.tool.spec().name.as_str())
-        {
-            return format!("unavailable: {}", crate::text::cut(reason, 80));
-        }
-        let source = &entry.source;
-        let status = self.sources.iter().find(|status| {
-            status.source.as_ref() == Some(source)
-                && status.state.as_ref().is_ok_and(|ready| ready.same_as.is_none())
+    fn to_json(&self, total: Option<usize>) -> Value {
+        let spec = self.entry.tool.spec();
+        let mut tool = json!({
+            "name": spec.name.as_str(),
+            "toolset": spec.toolset,
+            "source": self.entry.source.to_string(),
+            "state": self.state,
+            "tokens": self.tokens,
         });
-        let origin = status.and_then(|status| status.state.as_ref().ok()).map(|ready| ready.origin);
-        match origin {
-            Some(Origin::Bundled) => "ready, bundled",
-            Some(Origin::Project) => "ready, untrusted",
-            _ => "ready",
+        if let Some(total) = total {
+            tool["share_percent"] = json!(self.share(total));
         }
-        .to_owned()
+        tool
     }
 
-    fn not_loaded(&self) -> Vec<Problem> {
-        let problem = |status: &SourceStatus| {
-            let reason = status.state.as_ref().err()?.clone();
-            Some(Problem { place: shown(&status.path), reason })
-        };
-        self.sources.iter().filter_map(problem).collect()
-    }
-
-    fn idle_grants(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        for status in self.sources {
-            if let (Some(source), Ok(ready)) = (&status.source, &status.state) {
-                let problem =
-                    |reason: &String| Problem { place: source.to_string(), reason: reason.clone() };
-                problems.extend(ready.grants.iter().map(problem));
-            }
-        }
-        problems
-    }
-
-    fn left_out(&self) -> Vec<Problem> {
-        let rejected = |source: &SourceId| {
-            let report = self.catalog.report(source)?;
-            let problem = |rejection: &Rejection| Problem {
-                place: format!("{source} `{}`", rejection.tool),
-                reason: rejection.reason.clone(),
-            };
-            Some(report.rejected.iter().map(problem).collect::<Vec<_>>())
-        };
-        let mut sources: Vec<&SourceId> =
-            self.sources.iter().filter_map(|status| status.source.as_ref()).collect();
-        sources.sort();
-        sources.dedup();
-        sources.into_iter().filter_map(rejected).flatten().collect()
+    /// How much of the whole it costs, in percent with one decimal; nothing if it is not shown
+    /// to a model.
+    fn share(&self, total: usize) -> Option<f64> {
+        self.is_available.then(|| ((self.tokens * 1_000 + total / 2) / total.max(1)) as f64 / 10.0)
     }
 }
 
-/// The path below the current folder, if it is there.
-fn shown(path: &std::path::Path) -> String {
-    let here = std::env::current_dir().and_then(std::fs::canonicalize).unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
+fn state(entry: &Entry, sources: &[SourceStatus]) -> String {
+    let counted = |status: &&SourceStatus| status.source.as_ref() == Some(&entry.source);
+    let mut ready = sources.iter().filter(counted).filter_map(|status| status.state.as_ref().ok());
+    let ready = ready.find(|ready| ready.same_as.is_none());
+    ready.map_or("ready", problem::trust).to_owned()
 }
 
-fn tokens(spec: &ToolSpec) -> usize {
-    super::schema::function(spec).to_string().len().div_ceil(4)
+fn tokens(definition: &Value) -> usize {
+    definition.to_string().chars().count().div_ceil(4)
 }

@@ -1,0 +1,275 @@
+//! Toolsets as a person sees them: what there is, what a session gets of it, and why not.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use crate::support::{Lab, guest, made};
+
+/// A plugin with a tool of each fate: one that lacks a variable, one whose check says no, and
+/// one that works.
+pub(crate) fn fates() -> Vec<u8> {
+    made(&json!({
+        "tools": [
+            { "name": "needs_token", "toolset": "web", "requires_env": ["TOKEN"] },
+            { "name": "offline", "toolset": "web", "check": "no network" },
+            { "name": "works", "toolset": "made" },
+        ],
+        "needs": [{ "kind": "hooks", "value": { "events": ["pre-call"], "tools": ["*"] } }],
+    }))
+}
+
+/// A folder with that plugin, which may join built-in toolsets, and toolsets of a user.
+pub(crate) fn lab() -> Lab {
+    Lab::new().with("fates.wasm", fates()).with("json.wasm", guest("json")).config(
+        "[plugins.fates]\nallow_tool_override = true\n\
+         [toolsets.mine]\ndescription = \"What I use.\"\ntools = [\"works\", \"gone\"]\nincludes = [\"data\", \"wbe\"]\n\
+         [toolsets.here]\nincludes = [\"there\"]\n\
+         [toolsets.there]\nincludes = [\"here\"]\n\
+         [platforms.cli]\ntoolsets = [\"mine\", \"fiel\"]\nknown = [\"data\", \"made\"]\n",
+    )
+}
+
+fn run(arguments: &[&str], expected: &Expect) {
+    expected.assert_eq(&lab().run(arguments));
+}
+
+/// The names that `schema` lists, and what it says on stderr.
+fn schema(arguments: &[&str], expected: &Expect) {
+    let printed = lab().run(&[&["schema", "--format", "mcp"], arguments].concat());
+    let (head, stderr) = printed.split_once("--- stderr\n").expect("stderr");
+    let (code, stdout) = head.split_once("--- stdout\n").expect("stdout");
+    let listed: serde_json::Value = serde_json::from_str(stdout).unwrap_or_default();
+    let names = listed.as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str());
+    let names = names.collect::<Vec<_>>().join(" ");
+    expected.assert_eq(&format!("{code}{names}\n--- stderr\n{stderr}"));
+}
+
+#[test]
+fn schema_lists_what_is_selected_and_can_work() {
+    schema(
+        &[],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer works
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+    "#]],
+    );
+    schema(
+        &["--enable", "data"],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer
+        --- stderr
+    "#]],
+    );
+    schema(
+        &["--enable", "data, made", "--enable", "mine"],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer works
+        --- stderr
+    "#]],
+    );
+    schema(
+        &["--enable", ""],
+        &expect![[r#"
+        exit 0
+
+        --- stderr
+    "#]],
+    );
+    schema(
+        &["--disable", "data"],
+        &expect![[r#"
+        exit 0
+        works
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+    "#]],
+    );
+    schema(
+        &["--enable", "data", "--disable", "all"],
+        &expect![[r#"
+        exit 0
+
+        --- stderr
+    "#]],
+    );
+    schema(
+        &["--platform", "cli"],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer works
+        --- stderr
+        warning: Unknown toolset: fiel; did you mean `file`?
+    "#]],
+    );
+    schema(
+        &["--platform", "cli", "--disable", "data"],
+        &expect![[r#"
+        exit 0
+        works
+        --- stderr
+        warning: Unknown toolset: fiel; did you mean `file`?
+    "#]],
+    );
+    schema(
+        &["--platform", "telegrm"],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer works
+        --- stderr
+        warning: Unknown platform: telegrm, which has what `cli` has; did you mean `telegram`?
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+    "#]],
+    );
+    schema(
+        &["--disable", "hermes-telegram"],
+        &expect![[r#"
+        exit 0
+        json_query json_schema_infer works
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        note: disabling `hermes-telegram` takes away no tool, since all it has are core tools; to take away core tools, disable their toolsets, such as `terminal` or `web`
+        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+    "#]],
+    );
+}
+
+#[test]
+fn an_unknown_toolset_loses_nothing_else() {
+    schema(
+        &["--enable", "dta,made", "--disable", "zzz"],
+        &expect![[r#"
+        exit 0
+        works
+        --- stderr
+        warning: Unknown toolset: dta; did you mean `data`?
+        warning: Unknown toolset: zzz
+    "#]],
+    );
+}
+
+#[test]
+fn schema_has_the_form_of_a_vendor() {
+    run(
+        &["schema", "--enable", "made", "--format", "anthropic"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        [
+          {
+            "name": "works",
+            "description": "Made for a test.",
+            "input_schema": {
+              "type": "object",
+              "properties": {}
+            }
+          }
+        ]
+        --- stderr
+    "#]],
+    );
+    run(
+        &["schema", "--enable", "made", "--format", "gemini"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        [
+          {
+            "name": "works",
+            "description": "Made for a test."
+          }
+        ]
+        --- stderr
+    "#]],
+    );
+}
+
+#[test]
+fn list_counts_tokens() {
+    run(
+        &["list", "--tokens"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            TOOL               TOOLSET  SOURCE        STATE                                                                                                            TOKENS  SHARE
+            json_query         data     plugin:json   ready, untrusted                                                                                                 242     56.7%
+            json_schema_infer  data     plugin:json   ready, untrusted                                                                                                 153     35.8%
+            works              made     plugin:fates  ready, untrusted                                                                                                 32      7.5%
+            needs_token        web      plugin:fates  unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`  34      -
+            offline            web      plugin:fates  unavailable: no network                                                                                          33      -
+
+            427 tokens for 3 tools; 2 more cannot work at present and are not counted
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    run(
+        &["list", "--tokens", "--format", "gemini", "--enable", "data"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            TOOL               TOOLSET  SOURCE       STATE             TOKENS  SHARE
+            json_query         data     plugin:json  ready, untrusted  268     60.1%
+            json_schema_infer  data     plugin:json  ready, untrusted  178     39.9%
+
+            446 tokens for 2 tools
+            --- stderr
+        "#]],
+    );
+    run(
+        &["list", "--enable", "terminal"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        No tools: there are some, and none is in an enabled toolset; `toolhost toolsets` lists these.
+        --- stderr
+    "#]],
+    );
+    run(
+        &["list", "--tokens", "--enable", "web,made", "--json"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            {
+              "tools": [
+                {
+                  "name": "works",
+                  "toolset": "made",
+                  "source": "plugin:fates",
+                  "state": "ready, untrusted",
+                  "tokens": 32,
+                  "share_percent": 100.0
+                },
+                {
+                  "name": "needs_token",
+                  "toolset": "web",
+                  "source": "plugin:fates",
+                  "state": "unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`",
+                  "tokens": 34,
+                  "share_percent": null
+                },
+                {
+                  "name": "offline",
+                  "toolset": "web",
+                  "source": "plugin:fates",
+                  "state": "unavailable: no network",
+                  "tokens": 33,
+                  "share_percent": null
+                }
+              ],
+              "tokens": 32,
+              "not_loaded": [],
+              "left_out": [],
+              "idle_grants": []
+            }
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+}
