@@ -439,10 +439,12 @@ fn help_names_every_command_and_exit_code() {
     let help = lab().run(&["--help"]);
     for word in [
         "list",
+        "toolsets",
         "schema",
         "describe",
         "call",
         "inspect",
+        "sample",
         "build",
         "completions",
         "--json",

@@ -273,3 +273,190 @@ fn list_counts_tokens() {
         "#]],
     );
 }
+
+#[test]
+fn toolsets_are_listed() {
+    let printed = lab().run(&["toolsets"]);
+    let shown = |line: &&str| {
+        [
+            "NAME", "data ", "file", "here", "made", "mine", "web", "safe", "context", "warning",
+            "exit",
+        ]
+        .iter()
+        .any(|word| line.starts_with(word))
+    };
+    let lines: Vec<&str> = printed.lines().filter(shown).collect();
+    expect![[r#"
+        exit 0
+        NAME                   TOOLS    WHERE FROM  AVAILABLE
+        context_engine         0 of 0   built-in    no: it has no tools
+        data                   2 of 2   registered  yes
+        file                   0 of 4   built-in    no: no source provides its tools
+        here                   0 of 0   yours       no: it has no tools
+        made                   1 of 1   registered  yes
+        mine                   3 of 4   yours       yes
+        safe                   2 of 6   built-in    no: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+        web                    2 of 4   built-in    no: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+        warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`"#]].assert_eq(&lines.join("\n"));
+    let json = lab().run(&["toolsets", "--json"]);
+    assert!(json.contains(r#""requirements": ["#), "{json}");
+}
+
+#[test]
+fn one_toolset_is_explained() {
+    run(
+        &["toolsets", "mine"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            mine  (yours)
+            What I use.
+
+            Available: yes
+            Includes: data, wbe (adds nothing: Unknown toolset: wbe; did you mean `web`?)
+
+            TOOL               NAMED BY  SOURCE        STATE
+            gone               itself    -             not here: no source provides it
+            json_query         included  plugin:json   ready
+            json_schema_infer  included  plugin:json   ready
+            works              itself    plugin:fates  ready
+            --- stderr
+            warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    run(
+        &["toolsets", "web_tools"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            web_tools  (legacy)
+
+            Available: no: no source provides its tools
+
+            TOOL         NAMED BY  SOURCE  STATE
+            web_extract  itself    -       not here: no source provides it
+            web_search   itself    -       not here: no source provides it
+            --- stderr
+            warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    run(
+        &["toolsets", "web", "--json"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            {
+              "name": "web",
+              "description": "Search the web and read pages.",
+              "origin": "built-in",
+              "available": false,
+              "reason": "it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`",
+              "includes": [],
+              "requirements": [
+                "TOKEN"
+              ],
+              "tools": [
+                {
+                  "name": "needs_token",
+                  "is_direct": true,
+                  "source": "plugin:fates",
+                  "state": "unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`"
+                },
+                {
+                  "name": "offline",
+                  "is_direct": true,
+                  "source": "plugin:fates",
+                  "state": "unavailable: no network"
+                },
+                {
+                  "name": "web_extract",
+                  "is_direct": true,
+                  "source": null,
+                  "state": "not here: no source provides it"
+                },
+                {
+                  "name": "web_search",
+                  "is_direct": true,
+                  "source": null,
+                  "state": "not here: no source provides it"
+                }
+              ]
+            }
+            --- stderr
+            warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    run(
+        &["toolsets", "context_engine"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            context_engine  (built-in)
+            Tools of the active context engine; empty until one adds some.
+
+            Available: no: it has no tools
+            It has no tools.
+            --- stderr
+            warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+}
+
+#[test]
+fn a_sample_is_drawn() {
+    run(
+        &["sample", "balanced", "--seed", "2"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        Seed 2
+
+        TOOLSET  HERE    TOOLS
+        vision   0 of 1  vision_analyze
+
+        To use them: --enable vision
+        --- stderr
+    "#]],
+    );
+    run(
+        &["sample", "minimal", "--seed", "18446744073709551615", "--json"],
+        &expect![[r#"
+        exit 0
+        --- stdout
+        {
+          "distribution": "minimal",
+          "seed": 18446744073709551615,
+          "toolsets": [
+            {
+              "name": "web",
+              "tools": [
+                {
+                  "name": "needs_token",
+                  "is_here": true
+                },
+                {
+                  "name": "offline",
+                  "is_here": true
+                },
+                {
+                  "name": "web_extract",
+                  "is_here": false
+                },
+                {
+                  "name": "web_search",
+                  "is_here": false
+                }
+              ]
+            }
+          ]
+        }
+        --- stderr
+    "#]],
+    );
+    let printed = lab().run(&["sample", "minimal"]);
+    assert!(printed.starts_with("exit 0\n--- stdout\nSeed "), "{printed}");
+}

@@ -301,4 +301,69 @@ fn wrong_toolsets_name_the_nearest() {
         For more information, try '--help'.
     "#]],
     );
+    run(
+        &["toolsets", "wbe"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+        error: Unknown toolset: wbe; did you mean `web`?
+        hint: `toolhost toolsets` lists all of them
+    "#]],
+    );
+    run(
+        &["toolsets", "nothing at all\u{1b}"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+        error: Unknown toolset: nothing at all\u{1b}
+        hint: `toolhost toolsets` lists all of them
+    "#]],
+    );
+    run(
+        &["sample", "sience"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: Unknown distribution: sience; did you mean `science`?
+    "#]],
+    );
+    run(
+        &["sample", "x", "--json"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: Unknown distribution: x; there are balanced, browser_only, browser_tasks, browser_use, creative, default, development, image_gen, minimal, mixed_tasks, reasoning, research, safe, science, terminal_only, terminal_tasks, terminal_web
+    "#]],
+    );
+    run(
+        &["sample", "science", "--seed", "-1"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: invalid value '-1' for '--seed <N>': invalid digit found in string
+
+        For more information, try '--help'.
+    "#]],
+    );
+    run(
+        &["sample"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the following required arguments were not provided:
+          <DISTRIBUTION>
+
+        Usage: toolhost sample <DISTRIBUTION>
+
+        For more information, try '--help'.
+    "#]],
+    );
 }

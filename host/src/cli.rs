@@ -13,8 +13,10 @@ mod home;
 mod inspect;
 mod list;
 mod problem;
+mod sample;
 mod schema;
 mod selection;
+mod toolsets;
 mod ui;
 
 use std::path::PathBuf;
@@ -71,6 +73,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     List(list::Arguments),
+    Toolsets(toolsets::Arguments),
     Schema(schema::Arguments),
     Describe(describe::Arguments),
     Call(call::Arguments),
@@ -79,7 +82,7 @@ enum Command {
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
     Build(build::Arguments),
-    Serve(serve::Arguments),
+    Sample(sample::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
     #[command(name = COMPILE_COMMAND, hide = true)]
@@ -111,6 +114,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
     let ui = Ui::new(global.json);
     match command {
         Command::List(arguments) => list::run(&ui, &global, &arguments).await,
+        Command::Toolsets(arguments) => toolsets::run(&ui, &global, &arguments).await,
         Command::Schema(arguments) => schema::run(&ui, &global, &arguments).await,
         Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
         Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
@@ -119,7 +123,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
-        Command::Serve(arguments) => serve::run(&global, &arguments).await,
+        Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
         Command::Completions(arguments) => completions::run(&ui, &arguments),
         Command::Compile => Ok(()),
     }
