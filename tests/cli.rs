@@ -443,6 +443,7 @@ fn help_names_every_command_and_exit_code() {
         "schema",
         "describe",
         "call",
+        "explain",
         "inspect",
         "sample",
         "build",

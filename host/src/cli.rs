@@ -7,6 +7,7 @@ mod call;
 mod completions;
 mod describe;
 mod doctor;
+mod explain;
 mod failure;
 mod grant;
 mod home;
@@ -77,6 +78,7 @@ enum Command {
     Schema(schema::Arguments),
     Describe(describe::Arguments),
     Call(call::Arguments),
+    Explain(explain::Arguments),
     Inspect(inspect::Arguments),
     Doctor(doctor::Arguments),
     Grant(grant::GrantArguments),
@@ -118,6 +120,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Schema(arguments) => schema::run(&ui, &global, &arguments).await,
         Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
         Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
+        Command::Explain(arguments) => explain::run(&ui, &global, &arguments).await,
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
         Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),

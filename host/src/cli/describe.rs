@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::ui::Ui;
 use super::{Global, loaded_host};
 use crate::registry::Entry;
-use crate::tool::{Annotations, CallError, Code, Example, Need};
+use crate::tool::{Annotations, Example, Need};
 
 /// Explains one tool: what it does, its arguments, examples, and what it asks for.
 #[derive(Debug, clap::Args)]
@@ -19,8 +19,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Resu
     let host = loaded_host(ui, global).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
     let Some(entry) = catalog.find(&arguments.tool) else {
-        let error = CallError::new(Code::UnknownTool, format!("Unknown tool: {}", arguments.tool));
-        let failure = Failure::call(&error);
+        let failure = Failure::unknown_tool(&arguments.tool);
         return Err(match catalog.nearest(&arguments.tool).first() {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint("`toolhost list` shows all tools, and why a file is none"),

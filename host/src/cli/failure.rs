@@ -56,6 +56,11 @@ impl Failure {
         Failure::new(Kind::PipeClosed, "")
     }
 
+    /// No tool has this name.
+    pub(super) fn unknown_tool(name: &str) -> Failure {
+        Failure::call(&CallError::new(Code::UnknownTool, format!("Unknown tool: {name}")))
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Failure {

@@ -47,6 +47,11 @@ impl SelectionFlags {
         };
         Selection { enabled, disabled: names(&self.disable) }
     }
+
+    /// The platform that was named.
+    pub(super) fn platform(&self) -> Option<&str> {
+        self.platform.as_deref()
+    }
 }
 
 /// Says on stderr what a selection does not come to: names that are no toolsets, and presets of

@@ -73,7 +73,7 @@ impl Tool for PluginTool {
                 ))
             } else if value.is_none_or(String::is_empty) {
                 Some(format!(
-                    "it requires the variable `{name}`, which is granted and not set: set it in the environment of toolhost"
+                    "it requires the variable `{name}`, which is granted and not set: set `{name}` in the environment of toolhost"
                 ))
             } else {
                 None

@@ -1,0 +1,417 @@
+//! Why a tool is listed or not, as `explain` tells it.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use crate::support::{Lab, check_program as check, guest, made};
+use crate::toolsets::lab;
+
+/// Plugins of which two have one name, and one has a name of the house; and a copy.
+pub(crate) fn two_of_one_name() -> Lab {
+    let tools = json!([{ "name": "json_query", "overrides": true }, { "name": "terminal" }]);
+    Lab::new()
+        .with("json.wasm", guest("json"))
+        .with("copy.wasm", guest("json"))
+        .with("other.wasm", made(&json!({ "tools": tools })))
+}
+
+/// Digests change whenever a guest is built with another compiler.
+pub(crate) fn without_digests(line: &str) -> String {
+    let is_digest = |word: &&str| {
+        matches!(word.len(), 12 | 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let words = |letter: char| !letter.is_ascii_alphanumeric();
+    match line.split(words).find(is_digest) {
+        // In a table, columns stay in line.
+        Some(digest) if digest.len() == 12 => line.replace(digest, "DIGEST......"),
+        Some(digest) => line.replace(digest, "DIGEST"),
+        None => line.to_owned(),
+    }
+}
+
+#[test]
+fn explain_tells_the_whole_chain() {
+    explain(
+        &lab(),
+        &["works"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:fates
+              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `works` by plugin:fates
+              asks for: hooks {"events":["pre-call"],"tools":["*"]}
+              granted: nothing
+
+            works of plugin:fates
+              toolset: made; also in mine
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it, as it has every tool
+              hooks: none
+              listed: yes
+
+            It is listed and can be called.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    explain(
+        &lab(),
+        &["works", "--enable", "data"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:fates
+              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `works` by plugin:fates
+              asks for: hooks {"events":["pre-call"],"tools":["*"]}
+              granted: nothing
+
+            works of plugin:fates
+              toolset: made; also in mine
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it not: none of its toolsets is enabled
+              hooks: none
+              listed: no: hidden from the model
+
+            To list it: add one of its toolsets to --enable, such as `--enable made`.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    explain(
+        &lab(),
+        &["works", "--platform", "telegram", "--disable", "made"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:fates
+              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `works` by plugin:fates
+              asks for: hooks {"events":["pre-call"],"tools":["*"]}
+              granted: nothing
+
+            works of plugin:fates
+              toolset: made; also in mine
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it not: taken away with `made`
+              hooks: none
+              listed: no: hidden from the model
+
+            To list it: take `made` out of --disable.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    explain(
+        &lab(),
+        &["needs_token"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:fates
+              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `needs_token` by plugin:fates
+              asks for: hooks {"events":["pre-call"],"tools":["*"]}
+              granted: nothing
+
+            needs_token of plugin:fates
+              toolset: web; also in debugging, safe
+              requires: the variables TOKEN
+              available: no: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+              may: only compute and answer
+              session: has it, as it has every tool
+              hooks: none
+              listed: no: hidden from the model
+
+            To list it: run `toolhost grant fates --env TOKEN`.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    explain(
+        &lab(),
+        &["offline", "--json"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            {
+              "tool": "offline",
+              "listed": false,
+              "sources": [
+                {
+                  "what": "plugin:fates",
+                  "file": "plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)",
+                  "digest": "sha256:DIGEST",
+                  "plugin": "made 1.0.0, built for contract 0.1.0",
+                  "registered": "`offline` by plugin:fates",
+                  "asks_for": "hooks {\"events\":[\"pre-call\"],\"tools\":[\"*\"]}",
+                  "granted": "nothing"
+                }
+              ],
+              "steps": {
+                "what": "offline of plugin:fates",
+                "toolset": "web; also in debugging, safe",
+                "requires": "nothing",
+                "available": "no: no network",
+                "may": "only compute and answer",
+                "session": "has it, as it has every tool",
+                "hooks": "none",
+                "listed": "no: hidden from the model"
+              },
+              "conclusion": "To list it: see to what its check asks for (no network)."
+            }
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+}
+
+#[test]
+fn explain_says_who_has_the_name() {
+    explain(
+        &two_of_one_name(),
+        &["json_query"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:copy
+              file: plugins/copy.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: json 0.1.0, built for contract 0.1.0
+              registered: `json_query` by plugin:copy
+              asks for: nothing
+              granted: nothing
+
+            plugin:json
+              file: plugins/json.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              not counted: plugins/copy.wasm is the same plugin
+
+            plugin:other
+              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
+              asks for: nothing
+              granted: nothing
+
+            json_query of plugin:copy
+              toolset: data
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it, as it has every tool
+              hooks: none
+              listed: yes
+
+            It is listed and can be called.
+            --- stderr
+            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+        "#]],
+    );
+    explain(
+        &two_of_one_name(),
+        &["terminal"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:other
+              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              rejected: `terminal` is the name of a core tool; rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml
+              asks for: nothing
+              granted: nothing
+
+            To list it: rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml.
+            --- stderr
+            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+        "#]],
+    );
+    let allowed = two_of_one_name().config("[plugins.other]\nallow_tool_override = true\n");
+    explain(
+        &allowed,
+        &["json_query"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:copy
+              file: plugins/copy.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: json 0.1.0, built for contract 0.1.0
+              replaced: by the tool of the same name of plugin:other
+              asks for: nothing
+              granted: nothing
+
+            plugin:json
+              file: plugins/json.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              not counted: plugins/copy.wasm is the same plugin
+
+            plugin:other
+              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `json_query` by plugin:other
+              asks for: nothing
+              granted: nothing
+
+            json_query of plugin:other
+              toolset: made
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it, as it has every tool
+              hooks: none
+              listed: yes
+
+            It is listed and can be called.
+            --- stderr
+        "#]],
+    );
+}
+
+#[test]
+fn explain_knows_grants_and_hooks() {
+    let lab = lab();
+    let granted = lab.run(&["grant", "fates", "--env", "TOKEN", "--hook", "pre-call:json_*"]);
+    assert!(granted.starts_with("exit 0\n"), "{granted}");
+    explain(
+        &lab,
+        &["needs_token"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:fates
+              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: made 1.0.0, built for contract 0.1.0
+              registered: `needs_token` by plugin:fates
+              asks for: hooks {"events":["pre-call"],"tools":["*"]}
+              granted: --env TOKEN; --hook pre-call:json_*
+
+            needs_token of plugin:fates
+              toolset: web; also in debugging, safe
+              requires: the variables TOKEN
+              available: no: it requires the variable `TOKEN`, which is granted and not set: set `TOKEN` in the environment of toolhost
+              may: hear of other tools' calls
+              session: has it, as it has every tool
+              hooks: none: its source has hooks itself
+              listed: no: hidden from the model
+
+            To list it: set `TOKEN` in the environment of toolhost.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+    explain(
+        &lab,
+        &["json_query", "--platform", "none", "--enable", "x"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the argument '--platform <NAME>' cannot be used with '--enable <A,B>'
+
+        Usage: toolhost explain --platform <NAME> <TOOL>
+
+        For more information, try '--help'.
+    "#]],
+    );
+    explain(
+        &lab,
+        &["json_query", "--disable", "data,web,all"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            plugin:json
+              file: plugins/json.wasm (in a project's folder: untrusted, so it takes no name from another)
+              digest: sha256:DIGEST
+              plugin: json 0.1.0, built for contract 0.1.0
+              registered: `json_query` by plugin:json
+              asks for: nothing
+              granted: nothing
+
+            json_query of plugin:json
+              toolset: data; also in mine
+              requires: nothing
+              available: yes
+              may: only compute and answer
+              session: has it not: taken away with `data` and `all`
+              hooks: plugin:fates hears pre-call
+              listed: no: hidden from the model
+
+            To list it: take `data` and `all` out of --disable.
+            --- stderr
+             WARN toolhost::availability: `offline` is unavailable for now: no network
+        "#]],
+    );
+}
+
+#[test]
+fn explain_of_nobodys_tool_helps() {
+    let lab = lab().with("broken.wasm", "hello");
+    explain(
+        &lab,
+        &["wroks"],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        error[unknown_tool]: Unknown tool: wroks
+        hint: did you mean `works`?
+        hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+        hint: `toolhost list` shows all tools, and why a file is none
+    "#]],
+    );
+    explain(
+        &lab,
+        &["web_search", "--json"],
+        &expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+        error[unknown_tool]: Unknown tool: web_search
+        hint: it is a core tool, of the toolsets browser, coding, debugging, safe, search, web, and no source provides it
+        hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+        hint: `toolhost list` shows all tools, and why a file is none
+    "#]],
+    );
+    check(
+        &["explain"],
+        &expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the following required arguments were not provided:
+          <TOOL>
+
+        Usage: toolhost explain <TOOL>
+
+        For more information, try '--help'.
+    "#]],
+    );
+}
+
+fn explain(lab: &Lab, arguments: &[&str], expected: &Expect) {
+    let printed = lab.run(&[&["explain"], arguments].concat());
+    let lines: Vec<String> = printed.lines().map(without_digests).collect();
+    expected.assert_eq(&format!("{}\n", lines.join("\n")));
+}
