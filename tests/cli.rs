@@ -445,6 +445,7 @@ fn help_names_every_command_and_exit_code() {
         "call",
         "explain",
         "inspect",
+        "doctor",
         "sample",
         "build",
         "completions",

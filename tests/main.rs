@@ -5,6 +5,7 @@ mod calls;
 mod cli;
 mod compiling;
 mod contract;
+mod doctor;
 mod explain;
 mod files;
 mod formats;

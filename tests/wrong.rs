@@ -248,7 +248,8 @@ fn a_closed_pipe_is_no_error() {
 fn doctor_says_how_things_are() {
     let printed = lab().run(&["doctor"]);
     for part in [
-        "exit 0\n",
+        // Some tools of the guest cannot work.
+        "exit 1\n",
         "WHAT",
         "HOME/toolhost.toml (not there)",
         "in a process of its own for each component",

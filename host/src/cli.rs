@@ -13,6 +13,7 @@ mod grant;
 mod home;
 mod inspect;
 mod list;
+mod need;
 mod problem;
 mod sample;
 mod schema;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::host::Host;
+use crate::host::{Host, HostSettings};
 use crate::plugin::{self, COMPILE_COMMAND};
 use crate::server::LOG_DIRECTIVE;
 use failure::Failure;
@@ -38,8 +39,9 @@ use ui::Ui;
 /// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
 /// network and see no variable unless you grant it.
 ///
-/// Exit codes: 0 ok; 1 the tool said no; 2 wrong usage or configuration; 3 the call was refused
-/// before it ran; 4 the call was stopped by a limit or a crash; 70 toolhost itself is wrong.
+/// Exit codes: 0 ok; 1 the tool said no, or `doctor` found something broken; 2 wrong usage or
+/// configuration; 3 the call was refused before it ran; 4 the call was stopped by a limit or a
+/// crash; 70 toolhost itself is wrong.
 #[derive(Debug, Parser)]
 #[command(name = "toolhost", version, max_term_width = 100)]
 struct Arguments {
@@ -144,8 +146,12 @@ fn compile() -> ExitCode {
 
 /// Starts a host on the user's folders and waits until everything has loaded.
 async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
-    let home = Home::from_environment()?;
-    let host = Host::start(home.settings(global)?).map_err(Failure::start)?;
+    loaded_with(ui, Home::from_environment()?.settings(global)?).await
+}
+
+/// The same, with settings.
+async fn loaded_with(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
+    let host = Host::start(settings).map_err(Failure::start)?;
     ui.while_waiting(host.loaded(), host.compiling()).await;
     Ok(host)
 }

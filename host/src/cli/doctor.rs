@@ -2,26 +2,74 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::home::Home;
+use super::need;
+use super::problem::{self, Problem, shown};
+use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
-use super::{Global, loaded_host};
+use super::{Global, loaded_with};
 use crate::author::Toolchain;
+use crate::definitions::Listed;
+use crate::host::{Host, HostSettings};
+use crate::registry::Catalog;
+use crate::reload::SourceStatus;
+use crate::schema::Format;
+use crate::tool::{PluginId, SourceId};
+use crate::toolset::Toolsets;
 
-/// Says how this toolhost is set up, and what is wrong with it.
+/// How many characters of a digest tell two builds apart for a person.
+const DIGEST_CHARS: usize = 12;
+
+/// Says how this toolhost is set up, what is wrong with it, and how to repair that.
+///
+/// It ends with exit code 1 if something enabled is broken: a file that does not load, a tool
+/// that was left out or cannot work at present, or a grant that gives nothing. With `--enable`,
+/// `--disable` or `--platform`, tools of other toolsets do not count.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {}
+pub(super) struct Arguments {
+    #[command(flatten)]
+    selection: SelectionFlags,
+}
 
-pub(super) async fn run(ui: &Ui, global: &Global, _: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
-    let environment: Vec<_> = std::env::vars_os().collect();
-    let mut rows = vec![("configuration", shown(&home.operators_file(global)))];
-    rows.extend(settings.folders.iter().map(|folder| ("plugins folder", shown(&folder.path))));
-    rows.push(("state", shown(&home.state)));
-    rows.push(("compiled components", shown(&home.components())));
+    let mut setup = setup(&home, global, &settings).await;
+    let host = loaded_with(ui, settings).await?;
+    let (sources, catalog) = (host.loaded().await, host.catalog());
+    let failed = sources.iter().filter(|status| status.state.is_err()).count();
+    let tools = catalog.tools().len();
+    let plugins = format!("{} files, {failed} not loaded, {tools} tools", sources.len());
+    setup.push(("plugins", plugins));
+    let session = given.selection.session(&host)?;
+    let listed = host.definitions(&session, Format::OpenAi).await;
+    selection::warn(&listed.selected);
+    let findings = Findings::new(&host, &sources, &catalog, &listed).await;
+    if ui.json {
+        ui.json(&to_json(&setup, &sources, &findings))?;
+    } else {
+        print(ui, &setup, &sources, &findings)?;
+    }
+    if findings.broken() == 0 { Ok(()) } else { Err(Failure::broken()) }
+}
+
+/// Where things are, and what this machine can do.
+async fn setup(
+    home: &Home,
+    global: &Global,
+    settings: &HostSettings,
+) -> Vec<(&'static str, String)> {
+    let there = |path: &Path| {
+        let missing = if path.exists() { "" } else { " (not there)" };
+        format!("{}{missing}", path.display())
+    };
+    let mut rows = vec![("configuration", there(&home.operators_file(global)))];
+    rows.extend(settings.folders.iter().map(|folder| ("plugins folder", there(&folder.path))));
+    rows.push(("state", there(&home.state)));
+    rows.push(("compiled components", there(&home.components())));
     let compiling = match &settings.compiler {
         Some(_) => "in a process of its own for each component",
         None => {
@@ -29,27 +77,214 @@ pub(super) async fn run(ui: &Ui, global: &Global, _: &Arguments) -> Result<(), F
         }
     };
     rows.push(("compiling", compiling.to_owned()));
+    let environment: Vec<_> = std::env::vars_os().collect();
     let building = Toolchain::find(&environment).await;
-    rows.push((
-        "building plugins",
-        building.map_or_else(|error| error.to_string(), |_| "possible".to_owned()),
-    ));
-    let host = loaded_host(ui, global).await?;
-    let sources = host.loaded().await;
-    let failed = sources.iter().filter(|status| status.state.is_err()).count();
-    let tools = host.catalog().tools().len();
-    rows.push(("plugins", format!("{} files, {failed} not loaded, {tools} tools", sources.len())));
-    if ui.json {
-        let rows: Vec<_> =
-            rows.iter().map(|(what, how)| json!({ "what": what, "how": how })).collect();
-        return ui.json(&json!(rows));
-    }
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|(what, how)| vec![what.to_owned(), how]).collect();
-    ui.table(&["WHAT", "HOW"], &rows)
+    let building = building.map_or_else(|error| error.to_string(), |_| "possible".to_owned());
+    rows.push(("building plugins", building));
+    rows
 }
 
-fn shown(path: &Path) -> String {
-    let missing = if path.exists() { "" } else { " (not there)" };
-    format!("{}{missing}", path.display())
+/// What is not in order.
+struct Findings {
+    not_loaded: Vec<Problem>,
+    left_out: Vec<Problem>,
+    unavailable: Vec<Problem>,
+    idle_grants: Vec<Problem>,
+    /// What is worth knowing and breaks nothing.
+    notes: Vec<Problem>,
+}
+
+impl Findings {
+    async fn new(
+        host: &Host,
+        sources: &[SourceStatus],
+        catalog: &Catalog,
+        listed: &Listed,
+    ) -> Findings {
+        let mut notes = problem::left_out(sources, catalog, true);
+        let mut unavailable = Vec::new();
+        for (name, why) in host.unavailable().await {
+            let source = catalog.find(&name).map(|entry| entry.source.to_string());
+            let place = format!("{} `{name}`", source.unwrap_or_default());
+            let problem = Problem::new(place, why.reason);
+            match listed.selected.tools.contains(&name) {
+                true => unavailable.push(problem),
+                false => notes.push(problem),
+            }
+        }
+        notes.extend(unmet_needs(host, sources));
+        notes.extend(of_configuration(host, sources, catalog));
+        Findings {
+            not_loaded: problem::not_loaded(sources),
+            left_out: problem::left_out(sources, catalog, false),
+            unavailable,
+            idle_grants: problem::idle_grants(sources),
+            notes,
+        }
+    }
+
+    /// Kinds of what is broken: the key, the heading, one and several of it in words.
+    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 4] {
+        [
+            (
+                "not_loaded",
+                "Not loaded:",
+                ["file does not load", "files do not load"],
+                &self.not_loaded,
+            ),
+            ("left_out", "Left out:", ["tool is left out", "tools are left out"], &self.left_out),
+            (
+                "unavailable",
+                "Unavailable:",
+                ["tool cannot work", "tools cannot work"],
+                &self.unavailable,
+            ),
+            (
+                "idle_grants",
+                "Grants that give nothing:",
+                ["grant gives nothing", "grants give nothing"],
+                &self.idle_grants,
+            ),
+        ]
+    }
+
+    fn broken(&self) -> usize {
+        self.kinds().iter().map(|(.., problems)| problems.len()).sum()
+    }
+
+    fn summary(&self) -> String {
+        let parts: Vec<String> = self
+            .kinds()
+            .iter()
+            .filter(|(.., problems)| !problems.is_empty())
+            .map(|(_, _, [one, several], problems)| match problems.len() {
+                1 => format!("1 {one}"),
+                count => format!("{count} {several}"),
+            })
+            .collect();
+        match parts.as_slice() {
+            [] => "Everything that is enabled works.".to_owned(),
+            parts => format!("Broken: {}.", parts.join(", ")),
+        }
+    }
+}
+
+/// What plugins ask for and nobody granted. A plugin works without, if not with all it can do.
+fn unmet_needs(host: &Host, sources: &[SourceStatus]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for status in sources {
+        let (Some(source @ SourceId::Plugin { id, .. }), Ok(ready)) =
+            (&status.source, &status.state)
+        else {
+            continue;
+        };
+        if ready.same_as.is_none() {
+            let plugin = host.config().plugins.get(id).cloned().unwrap_or_default();
+            let unmet = need::unmet(id, &ready.needs, &plugin.grants);
+            let place = source.to_string();
+            problems.extend(unmet.into_iter().map(|reason| Problem::new(place.clone(), reason)));
+        }
+    }
+    problems
+}
+
+/// Names in the configuration that mean nothing, and toolsets that go in circles.
+fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) -> Vec<Problem> {
+    let config = host.config();
+    let toolsets = Toolsets::new(&config.toolsets, catalog.toolsets());
+    let mut problems: Vec<Problem> =
+        toolsets.cycles().into_iter().map(|cycle| Problem::new("toolhost.toml", cycle)).collect();
+    let mut unknown = |place: String, names: &[String]| {
+        for name in names.iter().filter(|name| !toolsets.is_known(name)) {
+            problems.push(Problem::new(place.clone(), toolsets.unknown(name).to_string()));
+        }
+    };
+    for (name, toolset) in &config.toolsets {
+        unknown(format!("`includes` of [toolsets.{name}]"), &toolset.includes);
+    }
+    for (name, platform) in &config.platforms {
+        unknown(
+            format!("`toolsets` of [platforms.{name}]"),
+            platform.toolsets.as_deref().unwrap_or_default(),
+        );
+    }
+    let is_here = |id: &PluginId| {
+        let is_it =
+            |source: &SourceId| matches!(source, SourceId::Plugin { id: known, .. } if known == id);
+        sources.iter().filter_map(|status| status.source.as_ref()).any(is_it)
+    };
+    for (id, plugin) in &config.plugins {
+        if !plugin.grants.is_empty() && !is_here(id) {
+            let reason = format!(
+                "holds grants, and no folder has a plugin of this id; if it is gone for good, run `toolhost revoke {id}`"
+            );
+            problems.push(Problem::new(format!("[plugins.{id}]"), reason));
+        }
+    }
+    problems
+}
+
+fn print(
+    ui: &Ui,
+    setup: &[(&'static str, String)],
+    sources: &[SourceStatus],
+    findings: &Findings,
+) -> Result<(), Failure> {
+    let rows: Vec<Vec<String>> =
+        setup.iter().map(|(what, how)| vec![(*what).to_owned(), how.clone()]).collect();
+    ui.table(&["WHAT", "HOW"], &rows)?;
+    if !sources.is_empty() {
+        ui.line("")?;
+        let rows: Vec<Vec<String>> = sources.iter().map(source_cells).collect();
+        ui.table(&["FILE", "SOURCE", "DIGEST", "STATE"], &rows)?;
+    }
+    for (_, heading, _, problems) in findings.kinds() {
+        problem::print(ui, heading, problems)?;
+    }
+    problem::print(ui, "Worth knowing:", &findings.notes)?;
+    ui.line(&format!("\n{}", findings.summary()))
+}
+
+fn source_cells(status: &SourceStatus) -> Vec<String> {
+    let source = status.source.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+    let (digest, state) = match &status.state {
+        Err(_) => ("-".to_owned(), "not loaded".to_owned()),
+        Ok(ready) => {
+            let state = match &ready.same_as {
+                Some(path) => format!("not counted: {} is the same plugin", shown(path)),
+                None => problem::trust(ready).to_owned(),
+            };
+            (ready.facts.digest.chars().take(DIGEST_CHARS).collect(), state)
+        }
+    };
+    vec![shown(&status.path), source, digest, state]
+}
+
+fn to_json(
+    setup: &[(&'static str, String)],
+    sources: &[SourceStatus],
+    findings: &Findings,
+) -> Value {
+    let source = |status: &SourceStatus| {
+        let ready = status.state.as_ref().ok();
+        json!({
+            "file": shown(&status.path),
+            "source": status.source.as_ref().map(ToString::to_string),
+            "digest": ready.map(|ready| format!("sha256:{}", ready.facts.digest)),
+            "state": source_cells(status).pop(),
+        })
+    };
+    let list = |problems: &[Problem]| problems.iter().map(Problem::to_json).collect::<Vec<_>>();
+    let row = |(what, how): &(&'static str, String)| json!({ "what": what, "how": how });
+    let mut report = json!({
+        "setup": setup.iter().map(row).collect::<Vec<_>>(),
+        "sources": sources.iter().map(source).collect::<Vec<_>>(),
+    });
+    for (key, _, _, problems) in findings.kinds() {
+        report[key] = json!(list(problems));
+    }
+    report["notes"] = json!(list(&findings.notes));
+    report["is_broken"] = json!(findings.broken() > 0);
+    report["summary"] = json!(findings.summary());
+    report
 }

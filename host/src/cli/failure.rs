@@ -21,6 +21,8 @@ enum Kind {
     PipeClosed,
     /// The tool ran and says no.
     Tool,
+    /// Something that is enabled does not work, as was printed.
+    Broken,
     /// Wrong usage or configuration.
     Usage,
     /// Refused before running.
@@ -54,6 +56,11 @@ impl Failure {
     /// Whoever reads our output has gone.
     pub(super) fn pipe_closed() -> Failure {
         Failure::new(Kind::PipeClosed, "")
+    }
+
+    /// Something that is enabled does not work. What, was printed as the command's answer.
+    pub(super) fn broken() -> Failure {
+        Failure::new(Kind::Broken, "")
     }
 
     /// No tool has this name.
@@ -110,7 +117,7 @@ impl Failure {
         }
         ExitCode::from(match self.kind {
             Kind::PipeClosed => 0,
-            Kind::Tool => 1,
+            Kind::Tool | Kind::Broken => 1,
             Kind::Usage => 2,
             Kind::Rejected => 3,
             Kind::Aborted => 4,

@@ -1,0 +1,141 @@
+//! What `doctor` finds, with which exit code.
+
+use expect_test::expect;
+
+use crate::explain::{two_of_one_name, without_digests};
+use crate::support::{Lab, guest};
+use crate::toolsets::lab;
+
+#[test]
+fn doctor_finds_what_is_broken() {
+    let lab = lab().with("broken.wasm", "hello").with("twin.wasm", guest("json"));
+    expect![[r#"
+        exit 1
+        FILE                 SOURCE         DIGEST        STATE
+        plugins/broken.wasm  plugin:broken  -             not loaded
+        plugins/fates.wasm   plugin:fates   DIGEST......  ready, untrusted
+        plugins/json.wasm    plugin:json    DIGEST......  ready, untrusted
+        plugins/twin.wasm    plugin:twin    DIGEST......  not counted: plugins/json.wasm is the same plugin
+
+        Not loaded:
+          plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+
+        Unavailable:
+          plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+          plugin:fates `offline`: no network
+
+        Worth knowing:
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          toolhost.toml: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+          `includes` of [toolsets.mine]: Unknown toolset: wbe; did you mean `web`?
+          `toolsets` of [platforms.cli]: Unknown toolset: fiel; did you mean `file`?
+
+        Broken: 1 file does not load, 2 tools cannot work.
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+    "#]].assert_eq(&doctor(&lab, &[]));
+    let json = lab.run(&["doctor", "--json"]);
+    assert!(json.starts_with("exit 1\n") && json.contains(r#""is_broken": true"#), "{json}");
+}
+
+#[test]
+fn doctor_is_content_with_what_works() {
+    let json = Lab::new().with("json.wasm", guest("json"));
+    expect![[r#"
+        exit 0
+        FILE               SOURCE       DIGEST        STATE
+        plugins/json.wasm  plugin:json  DIGEST......  ready, untrusted
+
+        Everything that is enabled works.
+        --- stderr
+    "#]]
+    .assert_eq(&doctor(&json, &[]));
+    // What is not enabled does not count.
+    expect![[r#"
+        exit 0
+        FILE                SOURCE        DIGEST        STATE
+        plugins/fates.wasm  plugin:fates  DIGEST......  ready, untrusted
+        plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
+
+        Worth knowing:
+          plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+          plugin:fates `offline`: no network
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          toolhost.toml: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
+          `includes` of [toolsets.mine]: Unknown toolset: wbe; did you mean `web`?
+          `toolsets` of [platforms.cli]: Unknown toolset: fiel; did you mean `file`?
+
+        Everything that is enabled works.
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+    "#]].assert_eq(&doctor(&lab(), &["--enable", "made"]));
+}
+
+#[test]
+fn doctor_tells_what_is_replaced_from_what_is_left_out() {
+    let lab = two_of_one_name().config("[plugins.other]\nallow_tool_override = true\n");
+    expect![[r#"
+        exit 0
+        FILE                SOURCE        DIGEST        STATE
+        plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
+        plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
+        plugins/other.wasm  plugin:other  DIGEST......  ready, untrusted
+
+        Worth knowing:
+          plugin:copy `json_query`: replaced by the tool of the same name of plugin:other
+
+        Everything that is enabled works.
+        --- stderr
+    "#]].assert_eq(&doctor(&lab, &[]));
+    expect![[r#"
+        exit 1
+        FILE                SOURCE        DIGEST        STATE
+        plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
+        plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
+        plugins/other.wasm  plugin:other  DIGEST......  ready, untrusted
+
+        Left out:
+          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
+          plugin:other `terminal`: `terminal` is the name of a core tool; rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml
+
+        Broken: 2 tools are left out.
+        --- stderr
+        ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+    "#]].assert_eq(&doctor(&two_of_one_name(), &[]));
+}
+
+#[test]
+fn doctor_names_grants_that_give_nothing() {
+    let lab = lab().config(
+        "[plugins.fates]\nallow_tool_override = true\nenv = [\"TOKEN\"]\n\
+         [plugins.gone]\nenv = [\"TOKEN\"]\n",
+    );
+    expect![[r#"
+        exit 1
+        FILE                SOURCE        DIGEST        STATE
+        plugins/fates.wasm  plugin:fates  DIGEST......  ready, untrusted
+        plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
+
+        Grants that give nothing:
+          plugin:fates: TOKEN is pending: nobody has granted it to these bytes; look at it with `toolhost inspect HOME/project/plugins/fates.wasm`, then `toolhost grant fates --env TOKEN`
+
+        Worth knowing:
+          plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+          plugin:fates `offline`: no network
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          [plugins.gone]: holds grants, and no folder has a plugin of this id; if it is gone for good, run `toolhost revoke gone`
+
+        Broken: 1 grant gives nothing.
+        --- stderr
+         WARN toolhost::availability: `offline` is unavailable for now: no network
+    "#]].assert_eq(&doctor(&lab, &["--disable", "web"]));
+}
+
+/// What doctor says below the rows on this machine.
+fn doctor(lab: &Lab, flags: &[&str]) -> String {
+    let printed = lab.run(&[&["doctor"], flags].concat());
+    let code = printed.lines().next().unwrap_or_default();
+    let (_, rest) = printed.split_once("\n\n").unwrap_or_default();
+    let rest: Vec<String> = rest.lines().map(without_digests).collect();
+    format!("{code}\n{}\n", rest.join("\n"))
+}
