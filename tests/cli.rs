@@ -19,6 +19,7 @@ fn list_shows_tools_and_problems() {
         fine               registered  plugin:x     ready, untrusted  33
         json_query         data        plugin:json  ready, untrusted  242
         json_schema_infer  data        plugin:json  ready, untrusted  153
+        result_read        results     builtin      ready             166
 
         Not loaded:
           plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
@@ -52,6 +53,13 @@ fn list_shows_tools_and_problems() {
               "source": "plugin:json",
               "state": "ready, untrusted",
               "tokens": 153
+            },
+            {
+              "name": "result_read",
+              "toolset": "results",
+              "source": "builtin",
+              "state": "ready",
+              "tokens": 166
             }
           ],
           "not_loaded": [
@@ -78,7 +86,8 @@ fn list_of_nothing_says_what_to_do() {
     expect![[r#"
         exit 0
         --- stdout
-        No tools. Drop a .wasm component into ./plugins, or name a folder with --plugins.
+        TOOL         TOOLSET  SOURCE   STATE  TOKENS
+        result_read  results  builtin  ready  166
         --- stderr
     "#]]
     .assert_eq(&lab.run(&["list"]));
@@ -147,39 +156,6 @@ fn schema_is_openais_function_list() {
                     "nullable": true
                   }
                 }
-              }
-            }
-          },
-          {
-            "type": "function",
-            "function": {
-              "name": "result_read",
-              "description": "Reads a part of a tool's result that was too large to show. A result like that is shown as a preview with an id; offsets count characters. Results are kept until the session ends.",
-              "parameters": {
-                "type": "object",
-                "properties": {
-                  "id": {
-                    "type": "string",
-                    "description": "The id that stands in the preview of the result."
-                  },
-                  "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "default": 0,
-                    "description": "The character to begin with, counted from 0."
-                  },
-                  "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 50000,
-                    "default": 20000,
-                    "description": "How many characters to return."
-                  }
-                },
-                "required": [
-                  "id"
-                ],
-                "additionalProperties": false
               }
             }
           }

@@ -32,7 +32,6 @@ fn doctor_finds_what_is_broken() {
 
         Broken: 1 file does not load, 2 tools cannot work.
         --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
     "#]].assert_eq(&doctor(&lab, &[]));
     let json = lab.run(&["doctor", "--json"]);
     assert!(json.starts_with("exit 1\n") && json.contains(r#""is_broken": true"#), "{json}");
@@ -67,7 +66,6 @@ fn doctor_is_content_with_what_works() {
 
         Everything that is enabled works.
         --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
     "#]].assert_eq(&doctor(&lab(), &["--enable", "made"]));
 }
 
@@ -127,7 +125,6 @@ fn doctor_names_grants_that_give_nothing() {
 
         Broken: 1 grant gives nothing.
         --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
     "#]].assert_eq(&doctor(&lab, &["--disable", "web"]));
 }
 

@@ -56,7 +56,6 @@ fn explain_tells_the_whole_chain() {
 
             It is listed and can be called.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     explain(
@@ -84,7 +83,6 @@ fn explain_tells_the_whole_chain() {
 
             To list it: add one of its toolsets to --enable, such as `--enable made`.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     explain(
@@ -112,7 +110,6 @@ fn explain_tells_the_whole_chain() {
 
             To list it: take `made` out of --disable.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     explain(
@@ -140,7 +137,6 @@ fn explain_tells_the_whole_chain() {
 
             To list it: run `toolhost grant fates --env TOKEN`.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     explain(
@@ -176,7 +172,6 @@ fn explain_tells_the_whole_chain() {
               "conclusion": "To list it: see to what its check asks for (no network)."
             }
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
 }
@@ -316,7 +311,6 @@ fn explain_knows_grants_and_hooks() {
 
             To list it: set `TOKEN` in the environment of toolhost.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     explain(
@@ -358,7 +352,6 @@ fn explain_knows_grants_and_hooks() {
 
             To list it: take `data` and `all` out of --disable.
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
 }
@@ -370,29 +363,27 @@ fn explain_of_nobodys_tool_helps() {
         &lab,
         &["wroks"],
         &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        error[unknown_tool]: Unknown tool: wroks
-        hint: did you mean `works`?
-        hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
-        hint: `toolhost list` shows all tools, and why a file is none
-    "#]],
+            exit 3
+            --- stdout
+            --- stderr
+            error[unknown_tool]: Unknown tool: wroks
+            hint: did you mean `works`?
+            hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+            hint: `toolhost list` shows all tools, and why a file is none
+        "#]],
     );
     explain(
         &lab,
         &["web_search", "--json"],
         &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        error[unknown_tool]: Unknown tool: web_search
-        hint: it is a core tool, of the toolsets browser, coding, debugging, safe, search, web, and no source provides it
-        hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
-        hint: `toolhost list` shows all tools, and why a file is none
-    "#]],
+            exit 3
+            --- stdout
+            --- stderr
+            error[unknown_tool]: Unknown tool: web_search
+            hint: it is a core tool, of the toolsets browser, coding, debugging, safe, search, web, and no source provides it
+            hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
+            hint: `toolhost list` shows all tools, and why a file is none
+        "#]],
     );
     check(
         &["explain"],

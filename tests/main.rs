@@ -18,6 +18,8 @@ mod misbehaving;
 mod readme;
 mod registry;
 mod scripts;
+mod sessions;
 mod support;
 mod toolsets;
+mod vectors;
 mod wrong;

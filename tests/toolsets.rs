@@ -49,12 +49,11 @@ fn schema_lists_what_is_selected_and_can_work() {
     schema(
         &[],
         &expect![[r#"
-        exit 0
-        json_query json_schema_infer works
-        --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
-    "#]],
+            exit 0
+            json_query json_schema_infer works
+            --- stderr
+            note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+        "#]],
     );
     schema(
         &["--enable", "data"],
@@ -83,12 +82,11 @@ fn schema_lists_what_is_selected_and_can_work() {
     schema(
         &["--disable", "data"],
         &expect![[r#"
-        exit 0
-        works
-        --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
-    "#]],
+            exit 0
+            works
+            --- stderr
+            note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+        "#]],
     );
     schema(
         &["--enable", "data", "--disable", "all"],
@@ -119,24 +117,22 @@ fn schema_lists_what_is_selected_and_can_work() {
     schema(
         &["--platform", "telegrm"],
         &expect![[r#"
-        exit 0
-        json_query json_schema_infer works
-        --- stderr
-        warning: Unknown platform: telegrm, which has what `cli` has; did you mean `telegram`?
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
-    "#]],
+            exit 0
+            json_query json_schema_infer works
+            --- stderr
+            warning: Unknown platform: telegrm, which has what `cli` has; did you mean `telegram`?
+            note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+        "#]],
     );
     schema(
         &["--disable", "hermes-telegram"],
         &expect![[r#"
-        exit 0
-        json_query json_schema_infer works
-        --- stderr
-         WARN toolhost::availability: `offline` is unavailable for now: no network
-        note: disabling `hermes-telegram` takes away no tool, since all it has are core tools; to take away core tools, disable their toolsets, such as `terminal` or `web`
-        note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
-    "#]],
+            exit 0
+            json_query json_schema_infer works
+            --- stderr
+            note: disabling `hermes-telegram` takes away no tool, since all it has are core tools; to take away core tools, disable their toolsets, such as `terminal` or `web`
+            note: left out because they cannot work at present: needs_token, offline; `toolhost list` says why
+        "#]],
     );
 }
 
@@ -198,15 +194,15 @@ fn list_counts_tokens() {
             exit 0
             --- stdout
             TOOL               TOOLSET  SOURCE        STATE                                                                                                            TOKENS  SHARE
-            json_query         data     plugin:json   ready, untrusted                                                                                                 242     56.7%
-            json_schema_infer  data     plugin:json   ready, untrusted                                                                                                 153     35.8%
-            works              made     plugin:fates  ready, untrusted                                                                                                 32      7.5%
+            json_query         data     plugin:json   ready, untrusted                                                                                                 242     40.8%
+            result_read        results  builtin       ready                                                                                                            166     28.0%
+            json_schema_infer  data     plugin:json   ready, untrusted                                                                                                 153     25.8%
+            works              made     plugin:fates  ready, untrusted                                                                                                 32      5.4%
             needs_token        web      plugin:fates  unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`  34      -
             offline            web      plugin:fates  unavailable: no network                                                                                          33      -
 
-            427 tokens for 3 tools; 2 more cannot work at present and are not counted
+            593 tokens for 4 tools; 2 more cannot work at present and are not counted
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     run(
@@ -269,7 +265,6 @@ fn list_counts_tokens() {
               "idle_grants": []
             }
             --- stderr
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
 }
@@ -322,7 +317,6 @@ fn one_toolset_is_explained() {
             works              itself    plugin:fates  ready
             --- stderr
             warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     run(
@@ -339,7 +333,6 @@ fn one_toolset_is_explained() {
             web_search   itself    -       not here: no source provides it
             --- stderr
             warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     run(
@@ -386,7 +379,6 @@ fn one_toolset_is_explained() {
             }
             --- stderr
             warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
     run(
@@ -401,7 +393,6 @@ fn one_toolset_is_explained() {
             It has no tools.
             --- stderr
             warning: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
-             WARN toolhost::availability: `offline` is unavailable for now: no network
         "#]],
     );
 }

@@ -26,7 +26,6 @@ async fn rows(letter: char) {
     let rows: Vec<&Value> = rows.iter().filter(|row| number(row).starts_with(letter)).collect();
     assert!(rows.len() > 2, "{letter}");
     for row in rows {
-        println!("{}: {}", number(row), row["what"]);
         known_keys(row);
         match row["steps"].as_array() {
             Some(steps) => {
@@ -260,7 +259,7 @@ fn left_out(name: &str, lab: &Lab, host: &Host, plugin: &str, tool: &str, expect
 fn available(name: &str, lab: &Lab, toolset: &str, expected: bool) {
     let output = lab.run(&["toolsets", "--json"]);
     let toolsets: Value = serde_json::from_str(stdout(&output)).expect("JSON");
-    let found = list(&toolsets["toolsets"]).iter().find(|known| known["name"] == toolset);
+    let found = list(&toolsets).iter().find(|known| known["name"] == toolset);
     let found = found.unwrap_or_else(|| panic!("{name}: no {toolset} in {output}"));
     assert_eq!(found["available"], expected, "{name}: {found}");
 }

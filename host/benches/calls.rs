@@ -24,7 +24,7 @@ async fn call(host: &Host, tool: &str, arguments: &str, dirs: &[String]) {
     assert!(outcome.result.is_ok() || tool == "look", "{outcome:?}");
 }
 
-pub(crate) async fn run(table: &mut Table, guests: &Guests) {
+pub(crate) async fn run(table: &mut Table, guests: &Guests) -> Arc<Host> {
     let folder = Folder { path: guests.folder(), origin: Origin::Project };
     let settings = HostSettings { folders: vec![folder], ..HostSettings::default() };
     let host = Arc::new(Host::start(settings).expect("a host"));
@@ -57,6 +57,7 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) {
         table.row(&format!("count_words in {name}"), &mut times, Some((rust, f64::INFINITY)));
     }
     beside_loops(table, &host).await;
+    host
 }
 
 /// The same call by a tool that holds a directory; then one that is given it for this call alone,

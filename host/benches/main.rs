@@ -7,6 +7,7 @@
 mod bare;
 mod calls;
 mod guests;
+mod listing;
 mod loads;
 mod shelf;
 mod table;
@@ -16,7 +17,8 @@ fn main() {
     let guests = runtime.block_on(guests::build());
     let mut table = table::Table::default();
     table.heading();
-    runtime.block_on(calls::run(&mut table, &guests));
+    let host = runtime.block_on(calls::run(&mut table, &guests));
+    runtime.block_on(listing::run(&mut table, &host));
     runtime.block_on(loads::run(&mut table, &guests));
     shelf::run(&mut table);
     table.end();

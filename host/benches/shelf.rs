@@ -49,7 +49,7 @@ fn tool(name: &str) -> Arc<dyn Tool> {
 }
 
 /// A registration of ten tools.
-fn registration(number: usize) -> Registration {
+pub(crate) fn registration(number: usize) -> Registration {
     let id = PluginId::from_stem(&format!("p{number}")).expect("an id");
     Registration {
         source: SourceId::Plugin { id, folder: PathBuf::from("/plugins") },

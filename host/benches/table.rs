@@ -28,7 +28,7 @@ impl Table {
             let ratio = micros(median) / micros(other);
             let over = ratio > budget;
             self.over_budget += usize::from(over);
-            let budget = if budget.is_finite() { format!("{budget:.1}") } else { String::new() };
+            let budget = if budget.is_finite() { format!("{budget:.2}") } else { String::new() };
             line += &format!(" {ratio:>7.2} {budget:>7}{}", if over { " OVER" } else { "" });
         }
         println!("{line}");

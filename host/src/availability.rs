@@ -187,7 +187,7 @@ impl Known {
                     // Not kept: the next listing asks again.
                     return (Ok(()), Some(now));
                 }
-                tracing::warn!("`{name}` is unavailable for now: {reason}");
+                tracing::info!("`{name}` is unavailable for now: {reason}");
             }
         }
         let until = now + KEPT_FOR;

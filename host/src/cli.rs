@@ -18,6 +18,7 @@ mod problem;
 mod sample;
 mod schema;
 mod selection;
+mod serve;
 mod toolsets;
 mod ui;
 
@@ -87,6 +88,7 @@ enum Command {
     Revoke(grant::RevokeArguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
+    Serve(serve::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
     #[command(name = COMPILE_COMMAND, hide = true)]
@@ -128,6 +130,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
+        Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
         Command::Completions(arguments) => completions::run(&ui, &arguments),
         Command::Compile => Ok(()),

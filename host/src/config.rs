@@ -18,6 +18,12 @@
 //! tools = ["json_query"]
 //! includes = ["file"]
 //!
+//! [guardrails]                   # calls that turn in circles, counted by turns
+//! warnings_enabled = true        # results are annotated
+//! hard_stop_enabled = false      # calls are refused
+//! warn_after = { exact_failure = 2, same_tool_failure = 3, idempotent_no_progress = 2 }
+//! hard_stop_after = { exact_failure = 5, same_tool_failure = 8, idempotent_no_progress = 5 }
+//!
 //! [platforms.cli]                # what `--platform cli` enables
 //! toolsets = ["web", "mine"]
 //! known = ["data"]               # plugins' toolsets that are off unless listed
@@ -32,6 +38,7 @@ use thiserror::Error;
 use toml_edit::Document;
 
 use crate::authority::Grants;
+use crate::guardrails::GuardrailSettings;
 use crate::limits::Limits;
 use crate::tool::PluginId;
 use crate::toolset::{Platform, UserToolset};
@@ -50,6 +57,8 @@ pub struct Config {
     pub toolsets: BTreeMap<String, UserToolset>,
     /// What platforms enable, by name.
     pub platforms: BTreeMap<String, Platform>,
+    /// When calls that turn in circles are warned of or refused.
+    pub guardrails: GuardrailSettings,
 }
 
 /// What an operator says of one plugin.
@@ -118,12 +127,13 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
     })?;
     let reader = Reader { text };
     let mut config = base.clone();
-    let known = ["limits", "plugins", "toolsets", "platforms"];
+    let known = ["limits", "plugins", "toolsets", "platforms", "guardrails"];
     for (key, item) in reader.entries(document.as_table(), &known)? {
         let table = reader.table(key, item)?;
         match key {
             "limits" => reader.limits(table, &mut config.limits)?,
             "plugins" => reader.plugins(table, &mut config.plugins)?,
+            "guardrails" => reader.guardrails(table, &mut config.guardrails)?,
             "toolsets" => reader.toolsets(table, &mut config.toolsets)?,
             _ => reader.platforms(table, &mut config.platforms)?,
         }
@@ -182,6 +192,14 @@ mod tests {
         assert_eq!(config.variables(), ["TOKEN"]);
         let id = PluginId::from_stem("a").expect("an id");
         assert_eq!(config.plugins[&id].grants.flags(), ["--env TOKEN", "--hook pre-call:*"]);
+        let text = "[guardrails]\nhard_stop_enabled = true\nwarn_after = { exact_failure = 4 }";
+        let config = parse(text, &Config::default()).expect("a configuration");
+        assert!(config.guardrails.hard_stop_enabled && config.guardrails.warnings_enabled);
+        assert_eq!(config.guardrails.warn_after.exact_failure, 4);
+        refused(
+            "[guardrails]\nwarn_after = { exact = 4 }",
+            "line 2: unknown key `exact`; known are exact_failure, same_tool_failure, idempotent_no_progress",
+        );
         refused("[toolsets.a]\ntools = \"x\"", "line 2: `tools` must be a list of texts");
         refused("[toolsets.a]\ntool = []", "line 2: unknown key `tool`; did you mean `tools`?");
         assert!(parse("[toolsets.web]\ntools = []", &Config::default()).is_err());

@@ -197,7 +197,8 @@ impl Host {
     ///
     /// # Errors
     /// If an interceptor is no tool of an agent's loop, or its schema cannot be used.
-    pub fn session(&self, settings: SessionSettings) -> Result<Arc<Session>, SessionError> {
+    pub fn session(&self, mut settings: SessionSettings) -> Result<Arc<Session>, SessionError> {
+        settings.guardrails.get_or_insert_with(|| self.config.guardrails.clone());
         Session::new(settings, Arc::clone(&self.toolsets), &self.limits).map(Arc::new)
     }
 

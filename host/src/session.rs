@@ -42,8 +42,9 @@ pub struct SessionSettings {
     /// The session ends with its first call, as one of the command line does: results are
     /// returned whole, and nothing is counted.
     pub is_one_call: bool,
-    /// When calls that turn in circles are warned of or refused.
-    pub guardrails: GuardrailSettings,
+    /// When calls that turn in circles are warned of or refused; without it, as the operator's
+    /// configuration says.
+    pub guardrails: Option<GuardrailSettings>,
     /// How large the context of the caller's model is, in tokens, if it is known. Results are
     /// fitted to it.
     pub context_tokens: Option<u64>,
@@ -137,7 +138,7 @@ impl Session {
         }
         let window = window(settings.context_tokens, limits);
         let turn = Turn {
-            guardrails: Guardrails::new(settings.guardrails.clone()),
+            guardrails: Guardrails::new(settings.guardrails.clone().unwrap_or_default()),
             reads: Reads::default(),
             chars_left: window.turn_chars_max,
             last_call: Instant::now(),

@@ -358,10 +358,7 @@ mod tests {
         let given = json!({ "a": null, "b": null, "c": null, "d": null, "e": null });
         let mut arguments = given.as_object().cloned().expect("an object");
         assert!(leave_out_nulls(&mut arguments, &parameters));
-        assert_eq!(
-            Value::Object(arguments),
-            json!({ "b": null, "c": null, "d": null, "e": null })
-        );
+        assert_eq!(Value::Object(arguments), json!({ "b": null, "c": null, "d": null, "e": null }));
     }
 
     #[test]

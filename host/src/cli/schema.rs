@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
-    let session = given.selection.session(&host)?;
+    let session = given.selection.one_call(&host)?;
     let listed = host.definitions(&session, given.format).await;
     selection::warn(&listed.selected);
     if !listed.unavailable.is_empty() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::failure::Failure;
 use super::ui;
+use crate::config::Config;
 use crate::host::Host;
+use crate::server::Offer;
 use crate::session::{Session, SessionSettings};
 use crate::text;
 use crate::toolset::{Selected, Selection, Toolsets};
@@ -34,9 +36,32 @@ pub(super) struct SelectionFlags {
 impl SelectionFlags {
     /// Makes a session with these toolsets.
     pub(super) fn session(&self, host: &Host) -> Result<Arc<Session>, Failure> {
-        let settings =
-            SessionSettings { selection: self.selection(host), ..SessionSettings::default() };
+        self.make(host, false)
+    }
+
+    /// The same without the house's own tools, which are of no use to whoever keeps no session.
+    pub(super) fn one_call(&self, host: &Host) -> Result<Arc<Session>, Failure> {
+        self.make(host, true)
+    }
+
+    fn make(&self, host: &Host, is_one_call: bool) -> Result<Arc<Session>, Failure> {
+        let selection = self.selection(host);
+        let settings = SessionSettings { selection, is_one_call, ..SessionSettings::default() };
         host.session(settings).map_err(|error| Failure::fault(error.to_string()))
+    }
+
+    /// What a server offers; of a platform it finds out when plugins have loaded.
+    pub(super) fn offer(&self, config: &Config) -> Offer {
+        let disabled = names(&self.disable);
+        match &self.platform {
+            None => {
+                Offer::Toolsets(Selection { enabled: self.enable.as_deref().map(names), disabled })
+            }
+            Some(name) => {
+                let saved = config.platforms.get(name).cloned().unwrap_or_default();
+                Offer::Platform { name: name.clone(), saved, disabled }
+            }
+        }
     }
 
     /// The toolsets that are meant. Says on stderr if the platform is none.

@@ -3,11 +3,10 @@
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
-use crate::config::Config;
+use super::selection::SelectionFlags;
 use crate::host::Host;
 use crate::schema::Format;
-use crate::server::{self, Offer, ServerSettings};
-use crate::toolset::Selection;
+use crate::server::{self, ServerSettings};
 
 /// Serves the tools to an MCP client, over stdin and stdout.
 ///
@@ -17,17 +16,8 @@ use crate::toolset::Selection;
 /// is refused.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Offer only these toolsets, such as `web,file`; without it, all.
-    #[arg(long, value_name = "TOOLSETS", value_delimiter = ',', conflicts_with = "platform")]
-    enable: Option<Vec<String>>,
-
-    /// Take these toolsets away, whatever is offered besides.
-    #[arg(long, value_name = "TOOLSETS", value_delimiter = ',')]
-    disable: Vec<String>,
-
-    /// Offer what `[platforms.PLATFORM]` of `toolhost.toml` has, or else the usual toolsets.
-    #[arg(long, value_name = "PLATFORM")]
-    platform: Option<String>,
+    #[command(flatten)]
+    selection: SelectionFlags,
 
     /// Whose form the schemas of arguments have: openai, openai-strict, anthropic, gemini or
     /// mcp, which is as they were registered.
@@ -38,7 +28,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(global: &Global, given: &Arguments) -> Result<(), Failure> {
     let settings = Home::from_environment()?.settings(global)?;
     let offered = ServerSettings {
-        offer: offer(given, &settings.config),
+        offer: given.selection.offer(&settings.config),
         format: given.schema_profile,
         limits: settings.config.limits.clone(),
     };
@@ -47,15 +37,4 @@ pub(super) async fn run(global: &Global, given: &Arguments) -> Result<(), Failur
     server::serve(host, offered, input, output)
         .await
         .map_err(|error| Failure::fault(error.to_string()))
-}
-
-fn offer(given: &Arguments, config: &Config) -> Offer {
-    let disabled = given.disable.clone();
-    match &given.platform {
-        None => Offer::Toolsets(Selection { enabled: given.enable.clone(), disabled }),
-        Some(name) => {
-            let saved = config.platforms.get(name).cloned().unwrap_or_default();
-            Offer::Platform { name: name.clone(), saved, disabled }
-        }
-    }
 }

@@ -6,6 +6,7 @@ use toml_edit::{Item, TableLike};
 
 use super::{ConfigError, PluginConfig};
 use crate::authority::{DirGrant, HookGrant, check_variable};
+use crate::guardrails::{GuardrailSettings, Thresholds};
 use crate::limits::{LimitError, Limits};
 use crate::text;
 use crate::tool::PluginId;
@@ -63,14 +64,53 @@ impl Reader<'_> {
                     }
                     "hooks" => grants.hooks = self.list(name, item, HookGrant::parse)?,
                     _ => {
-                        let must = format!("`{name}` must be true or false");
-                        let value = item.as_bool().ok_or_else(|| self.error(item, must))?;
-                        config.allow_tool_override = value;
+                        config.allow_tool_override = self.flag(name, item)?;
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    pub(super) fn guardrails(
+        &self,
+        table: &dyn TableLike,
+        guardrails: &mut GuardrailSettings,
+    ) -> Result<(), ConfigError> {
+        let known = ["warnings_enabled", "hard_stop_enabled", "warn_after", "hard_stop_after"];
+        for (key, item) in self.entries(table, &known)? {
+            match key {
+                "warn_after" => self.thresholds(key, item, &mut guardrails.warn_after)?,
+                "hard_stop_after" => self.thresholds(key, item, &mut guardrails.hard_stop_after)?,
+                "warnings_enabled" => guardrails.warnings_enabled = self.flag(key, item)?,
+                _ => guardrails.hard_stop_enabled = self.flag(key, item)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn thresholds(
+        &self,
+        key: &str,
+        item: &Item,
+        thresholds: &mut Thresholds,
+    ) -> Result<(), ConfigError> {
+        let known = ["exact_failure", "same_tool_failure", "idempotent_no_progress"];
+        for (name, item) in self.entries(self.table(key, item)?, &known)? {
+            let count = item.as_integer().and_then(|count| usize::try_from(count).ok());
+            let must = || self.error(item, format!("`{name}` must be a whole number from 1 on"));
+            let count = count.filter(|count| *count > 0).ok_or_else(must)?;
+            match name {
+                "exact_failure" => thresholds.exact_failure = count,
+                "same_tool_failure" => thresholds.same_tool_failure = count,
+                _ => thresholds.idempotent_no_progress = count,
+            }
+        }
+        Ok(())
+    }
+
+    fn flag(&self, key: &str, item: &Item) -> Result<bool, ConfigError> {
+        item.as_bool().ok_or_else(|| self.error(item, format!("`{key}` must be true or false")))
     }
 
     pub(super) fn toolsets(
