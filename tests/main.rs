@@ -1,6 +1,7 @@
 //! The tests of the whole: real components, the real program, data in and text out.
 
 mod availability;
+mod batch;
 mod calls;
 mod cli;
 mod compiling;

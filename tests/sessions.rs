@@ -2,7 +2,7 @@
 //! model is shown.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn host(config: &str, tools: Value) -> Host {
     Lab::new().config(config).with("x.wasm", made(&json!({ "tools": tools }))).host().await
 }
 
-fn session(host: &Host) -> Arc<Session> {
+pub(crate) fn session(host: &Host) -> Arc<Session> {
     host.session(SessionSettings::default()).expect("a session")
 }
 
@@ -177,51 +177,6 @@ async fn what_is_too_large_is_kept_and_read_in_parts() {
     // A call without a session shows everything.
     let whole = answer(&host, "big", json!({})).await;
     assert_eq!(whole.len(), r#"{"result":""}"#.len() + 5_000);
-}
-
-#[tokio::test]
-async fn results_of_a_batch_share_the_turns_budget() {
-    let big =
-        |name: &str, count: u32| json!({ "name": name, "answer": { "repeat": ["x", count] } });
-    let config = "[limits]\nturn_chars_max = 10500";
-    let host = host(config, json!([big("four", 4_000), big("six", 6_000)])).await;
-    let calls = ["four", "six", "four"].map(|name| Call::new(name, "")).to_vec();
-    let outcomes = host.batch(&session(&host), calls).await;
-    let is_kept = |outcome: &toolhost::Outcome| outcome.to_json_text().contains("persisted-output");
-    // The largest goes first, and then the rest fits.
-    assert_eq!(outcomes.iter().map(is_kept).collect::<Vec<_>>(), [false, true, false]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_keeps_its_order_and_goes_side_by_side() {
-    let host = Lab::new().with("probe.wasm", guest("probe")).host().await;
-    let session = session(&host);
-    let sleep = |ms: u64| Call::new("sleep", json!({ "n": ms }).to_string());
-    let echo = |text: &str| Call::new("echo", json!({ "text": text }).to_string());
-    let calls =
-        vec![sleep(400), sleep(400), sleep(400), sleep(400), echo("a"), Call::new("no", "")];
-    let start = Instant::now();
-    let outcomes = host.batch(&session, calls).await;
-    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
-    let texts: Vec<String> = outcomes.iter().map(toolhost::Outcome::to_json_text).collect();
-    assert_eq!(texts[4], r#"{"result":"a"}"#);
-    assert!(texts[5].contains("Unknown tool: no"));
-    assert!(texts[..4].iter().all(|text| text == r#"{"result":"awake"}"#), "{texts:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_ends_in_time() {
-    let config = "[limits]\nbatch_time_max = \"1s\"";
-    let host = Lab::new().config(config).with("probe.wasm", guest("probe")).host().await;
-    let calls = vec![Call::new("echo", r#"{"text": "a"}"#), Call::new("spin", "{}")];
-    let outcomes = host.batch(&session(&host), calls).await;
-    assert_eq!(outcomes[0].to_json_text(), r#"{"result":"a"}"#);
-    let late = outcomes[1].to_json_text();
-    assert!(
-        late.starts_with(r#"{"error":"Error executing tool 'spin': timed out after 1."#),
-        "{late}"
-    );
-    assert!(late.contains(r#""code":"deadline""#));
 }
 
 /// A tool of an agent's loop, as whoever runs the model has it.

@@ -1,7 +1,7 @@
 //! Arguments of a call: from the caller's text to a checked JSON object.
 //!
 //! Models write JSON that is nearly right, and texts where a value is declared. [`parse`] repairs
-//! the first, [`coerce`] the second; every repair is recorded and logged. What cannot be repaired
+//! the first, [`coerce`] the second; every repair is recorded. What cannot be repaired
 //! is refused and explained: where, what was given, what is allowed. Unlike Hermes, the host
 //! never goes on with `{}` in place of arguments it could not read: a call that loses its
 //! arguments silently is worse than one that fails.
@@ -84,9 +84,6 @@ fn object(value: Value, repairs: Vec<String>) -> Result<Read, CallError> {
     let Value::Object(value) = value else {
         return Err(explain::not_an_object(&value));
     };
-    for repair in &repairs {
-        tracing::warn!("arguments were repaired: {repair}");
-    }
     Ok(Read { value, repairs })
 }
 

@@ -83,6 +83,9 @@ impl Dispatch {
         let result = AssertUnwindSafe(running).catch_unwind().await;
         let result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
         let tool = tool.unwrap_or(call.tool);
+        for repair in &repairs {
+            tracing::warn!("`{tool}` was called with a repair: {repair}");
+        }
         let (generation, elapsed) = (catalog.generation, started.elapsed());
         let outcome = Outcome { tool, repairs, result, usage: meter.usage(), generation, elapsed };
         Ended { outcome, call_id: call.caller.tool_call, chars_max }

@@ -46,7 +46,6 @@ pub(super) fn find<'a>(
         (Some(entry), Some(meant)) if is_harmless(entry, call) => {
             let shown = text::one_line(&text::cut(name, ECHO_CHARS_MAX));
             let repair = format!("the name `{shown}` was read as `{meant}`");
-            tracing::warn!("{repair}");
             Ok(Found { entry, repair: Some(repair) })
         }
         _ => Err(unknown(catalog, session, name, meant)),

@@ -1,0 +1,134 @@
+//! Several calls at once, through the library and through `call --batch`.
+
+use std::time::{Duration, Instant};
+
+use expect_test::expect;
+use serde_json::json;
+use toolhost::{Call, Host, Outcome};
+
+use crate::sessions::session;
+use crate::support::{Lab, guest, made};
+
+async fn probe(limits: &str) -> Host {
+    let config = format!("[limits]\n{limits}");
+    Lab::new().config(&config).with("probe.wasm", guest("probe")).host().await
+}
+
+fn sleep(ms: u64) -> Call {
+    Call::new("sleep", json!({ "n": ms }).to_string())
+}
+
+#[tokio::test]
+async fn results_of_a_batch_share_the_turns_budget() {
+    let big =
+        |name: &str, count: u32| json!({ "name": name, "answer": { "repeat": ["x", count] } });
+    let config = "[limits]\nturn_chars_max = 10500";
+    let tools = json!([big("four", 4_000), big("six", 6_000)]);
+    let lab = Lab::new().config(config).with("x.wasm", made(&json!({ "tools": tools })));
+    let host = lab.host().await;
+    let calls = ["four", "six", "four"].map(|name| Call::new(name, "")).to_vec();
+    let outcomes = host.batch(&session(&host), calls).await;
+    let is_kept = |outcome: &Outcome| outcome.to_json_text().contains("persisted-output");
+    // The largest goes first, and then the rest fits.
+    assert_eq!(outcomes.iter().map(is_kept).collect::<Vec<_>>(), [false, true, false]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_keeps_its_order_and_goes_side_by_side() {
+    let host = probe("").await;
+    let session = session(&host);
+    let echo = |text: &str| Call::new("echo", json!({ "text": text }).to_string());
+    let calls =
+        vec![sleep(400), sleep(400), sleep(400), sleep(400), echo("a"), Call::new("no", "")];
+    let start = Instant::now();
+    let outcomes = host.batch(&session, calls).await;
+    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    let texts: Vec<String> = outcomes.iter().map(Outcome::to_json_text).collect();
+    assert_eq!(texts[4], r#"{"result":"a"}"#);
+    assert!(texts[5].contains("Unknown tool: no"));
+    assert!(texts[..4].iter().all(|text| text == r#"{"result":"awake"}"#), "{texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_ends_in_time() {
+    let host = probe("batch_time_max = \"1s\"").await;
+    let calls = vec![Call::new("echo", r#"{"text": "a"}"#), Call::new("spin", "{}")];
+    let outcomes = host.batch(&session(&host), calls).await;
+    assert_eq!(outcomes[0].to_json_text(), r#"{"result":"a"}"#);
+    let late = outcomes[1].to_json_text();
+    assert!(
+        late.starts_with(r#"{"error":"Error executing tool 'spin': timed out after 1."#),
+        "{late}"
+    );
+    assert!(late.contains(r#""code":"deadline""#));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_calls_max() {
+    let host = probe("batch_calls_max = 2").await;
+    let start = Instant::now();
+    let outcomes = host.batch(&session(&host), vec![sleep(300), sleep(300), sleep(300)]).await;
+    assert!(outcomes.iter().all(|outcome| outcome.result.is_ok()));
+    // The third waits for one of the others.
+    assert!(start.elapsed() >= Duration::from_millis(600), "{:?}", start.elapsed());
+}
+
+/// The lines printed for a batch on stdin: exit code, then tool and answer of each.
+fn printed(lab: &Lab, lines: &str) -> String {
+    let output = lab.run_with(&["call", "--batch", "-"], lines);
+    let (code, rest) = output.split_once("\n--- stdout\n").expect("a code");
+    let (stdout, stderr) = rest.split_once("--- stderr\n").expect("stderr");
+    let shown = stdout.lines().map(|line| {
+        let outcome: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let answer = outcome.get("error").unwrap_or(&outcome["content"]);
+        format!("{} {answer}\n", outcome["tool"])
+    });
+    format!("{code}\n{}{stderr}", shown.collect::<String>())
+}
+
+#[test]
+fn every_line_has_its_outcome() {
+    let lab = Lab::new().with("x.wasm", made(&json!({ "tools": [{ "name": "say" }] })));
+    let lines = r#"{"tool": "say", "arguments": {"a": 1}, "id": "c1"}
+{"tool": "say", "arguments": "{\"a\": 2,}"}
+
+{"tool": "nobody"}
+garbage
+{"tool": "say", "argument": {}}
+{"tool": "say"}"#;
+    expect![[r#"
+        exit 3
+        "say" [{"type":"json","json":{"a":1}}]
+        "say" [{"type":"json","json":{"a":2}}]
+        "nobody" {"error":"Unknown tool: nobody","code":"unknown_tool","near":[]}
+        "" {"error":"line 5 is no call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": \"any\"}","code":"invalid_arguments","line":5}
+        "" {"error":"line 6 is no call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": \"any\"}","code":"invalid_arguments","line":6}
+        "say" [{"type":"json","json":{}}]
+         WARN toolhost::dispatch: `say` was called with a repair: removed 1 trailing comma
+    "#]].assert_eq(&printed(&lab, lines));
+    expect![[r#"
+        exit 0
+    "#]]
+    .assert_eq(&printed(&lab, ""));
+}
+
+#[test]
+fn batch_lines_max() {
+    let lab = Lab::new()
+        .config("[limits]\nbatch_lines_max = 2")
+        .with("x.wasm", made(&json!({ "tools": [{ "name": "say" }] })));
+    let line = "{\"tool\": \"say\"}\n";
+    assert!(printed(&lab, &line.repeat(2)).starts_with("exit 0\n"));
+    expect![[r#"
+        exit 2
+        error: 3 calls exceed `batch_lines_max` of 2; split the file
+    "#]]
+    .assert_eq(&printed(&lab, &line.repeat(3)));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: the file nowhere.jsonl cannot be read: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&lab.run(&["call", "--batch", "nowhere.jsonl"]));
+}
