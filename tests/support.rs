@@ -205,6 +205,18 @@ impl Lab {
         shown(found.unwrap_or_else(|| panic!("no status of {file}")), &host)
     }
 
+    /// A command that finds the lab where a user's home would be.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.work())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TOOLHOST_HOME", self.home.path())
+            .env("TOOLHOST_CACHE", Path::new(TMP).join("cache"));
+        command
+    }
+
     /// Runs the program and returns exit code, stdout and stderr in one block.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         self.run_with(arguments, "")
@@ -214,13 +226,9 @@ impl Lab {
     pub(crate) fn run_with(&self, arguments: &[&str], stdin: &str) -> String {
         let input = self.home.path().join("stdin");
         fs::write(&input, stdin).expect("written");
-        let output = Command::new(env!("CARGO_BIN_EXE_toolhost"))
+        let output = self
+            .command(env!("CARGO_BIN_EXE_toolhost"))
             .args(arguments)
-            .current_dir(self.work())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("TOOLHOST_HOME", self.home.path())
-            .env("TOOLHOST_CACHE", Path::new(TMP).join("cache"))
             .stdin(fs::File::open(&input).expect("opened"))
             .output()
             .expect("the program");
