@@ -19,6 +19,7 @@ mod misbehaving;
 mod readme;
 mod registry;
 mod scripts;
+mod serve;
 mod sessions;
 mod support;
 mod toolsets;

@@ -13,7 +13,7 @@ use toolhost::toolset::Selection;
 use toolhost::{Call, Host};
 
 use crate::registry::spec;
-use crate::support::{Lab, answer, bundled, guest, made};
+use crate::support::{Lab, answer, bundled, made};
 
 fn tool(name: &str, answer: Value) -> Value {
     json!({ "name": name, "answer": answer })

@@ -4,11 +4,13 @@
 //! within a minute of a "yes" is taken for a hiccup and passed over once. Tools of one source
 //! that name the same check share one answer, and whoever asks while it runs waits for it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::limits::Limits;
@@ -92,16 +94,15 @@ impl Availability {
     /// Dropping the future stops the checks.
     pub async fn of_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
         let mut listing = Listing::default();
-        let (mut asked, mut left) = (Vec::new(), BTreeMap::new());
+        let turns = Semaphore::new(CHECKS_AT_ONCE);
+        let (mut answers, mut left) = (FuturesUnordered::new(), BTreeSet::new());
         for entry in entries {
             let spec = entry.tool.spec();
             if spec.has_check || !spec.requires_env.is_empty() {
-                left.insert(spec.name.as_str(), ());
-                asked.push(entry);
+                left.insert(spec.name.as_str());
+                answers.push(self.ask_in_turn(&turns, entry));
             }
         }
-        let asking = asked.into_iter().map(|entry| async move { (entry, self.ask(entry).await) });
-        let mut answers = futures_util::stream::iter(asking).buffer_unordered(CHECKS_AT_ONCE);
         let collect = async {
             while let Some((entry, (answer, until))) = answers.next().await {
                 let name = entry.tool.spec().name.as_str();
@@ -120,12 +121,22 @@ impl Availability {
         if !in_time {
             listing.fresh_until = Some(Instant::now());
         }
-        for name in left.into_keys() {
+        for name in left {
             let reason = "it was not checked in time".to_owned();
             let late = Unavailable { reason, usage: Usage::default() };
             listing.unavailable.insert(name.to_owned(), late);
         }
         listing
+    }
+
+    async fn ask_in_turn<'a>(
+        &self,
+        turns: &Semaphore,
+        entry: &'a Entry,
+    ) -> (&'a Entry, (Answer, Option<Instant>)) {
+        // The semaphore is never closed.
+        let _turn = turns.acquire().await;
+        (entry, self.ask(entry).await)
     }
 
     /// The answer for one tool, and until when it holds; `None` if it does not depend on time.

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::availability::{Availability, Unavailable};
@@ -164,12 +166,13 @@ impl Definitions {
     ) -> Vec<Definition> {
         let mut definitions: Vec<Definition> =
             entries.values().map(|entry| Definition::of(entry.tool.spec())).collect();
-        let dynamic = entries.values().enumerate();
-        let dynamic = dynamic.filter(|(_, entry)| entry.tool.spec().has_dynamic_schema);
-        let asking = dynamic.map(|(place, entry)| async move {
-            (place, *entry, entry.tool.describe(visible).await)
-        });
-        let mut answers = futures_util::stream::iter(asking).buffer_unordered(DESCRIBED_AT_ONCE);
+        let turns = Semaphore::new(DESCRIBED_AT_ONCE);
+        let mut answers = FuturesUnordered::new();
+        for (place, entry) in entries.values().enumerate() {
+            if entry.tool.spec().has_dynamic_schema {
+                answers.push(described(&turns, place, entry, visible));
+            }
+        }
         let collect = async {
             while let Some((place, entry, answer)) = answers.next().await {
                 let changed = answer.and_then(|answer| match answer {
@@ -236,6 +239,17 @@ impl Definitions {
             tracing::warn!("the definition of `{name}` of {source} stays as registered: {reason}");
         }
     }
+}
+
+async fn described<'a>(
+    turns: &Semaphore,
+    place: usize,
+    entry: &'a Entry,
+    visible: &[String],
+) -> (usize, &'a Entry, Result<Option<String>, String>) {
+    // The semaphore is never closed.
+    let _turn = turns.acquire().await;
+    (place, entry, entry.tool.describe(visible).await)
 }
 
 fn addresses(session: &Session) -> Vec<usize> {

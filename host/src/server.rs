@@ -170,12 +170,9 @@ impl Door {
     }
 
     /// What a client would be given now.
-    async fn listing(&self) -> Result<Arc<Listing>, ErrorData> {
+    async fn listing(&self) -> Arc<Listing> {
         let session = self.desk.session();
-        self.listings.make(&self.host, &session).await.map_err(|error| {
-            tracing::error!("the tools cannot be listed: {error}");
-            ErrorData::internal_error("the tools cannot be listed; the host's log says why", None)
-        })
+        self.listings.make(&self.host, &session).await
     }
 
     async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ErrorData> {
@@ -187,7 +184,7 @@ impl Door {
             });
         }
         self.wait_for_plugins().await;
-        let listing = self.listing().await?;
+        let listing = self.listing().await;
         self.known.send_replace(Some(listing.digest));
         Ok(self.listings.first_page(listing))
     }
@@ -233,10 +230,10 @@ impl Door {
             tokio::time::sleep(SETTLE_TIME).await;
             generations.mark_unchanged();
             let Some(digest) = *known.borrow_and_update() else { continue };
-            let now = match self.listing().await {
-                Ok(listing) if listing.digest != digest => listing.digest,
-                _ => continue,
-            };
+            let now = self.listing().await.digest;
+            if now == digest {
+                continue;
+            }
             self.known.send_replace(Some(now));
             self.changes.send_modify(|count| *count += 1);
             // Clients of the newer era, which have told nothing of themselves for good, hear
@@ -251,7 +248,7 @@ impl Door {
     async fn follow(&self, subscription: &SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.changes.subscribe();
         if self.known.borrow().is_none() {
-            let digest = self.listing().await?.digest;
+            let digest = self.listing().await.digest;
             self.known.send_if_modified(|known| known.replace(digest).is_none());
         }
         while changes.changed().await.is_ok() {

@@ -9,10 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::{ListToolsResult, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::Handle;
-use tokio::task::JoinError;
 
-use crate::definitions::Listed;
 use crate::host::Host;
 use crate::schema::Format;
 use crate::session::Session;
@@ -42,18 +39,11 @@ impl Listings {
     }
 
     /// Lists the tools that a session has now.
-    ///
-    /// # Errors
-    /// If the host is wrong, or stops.
-    pub(super) async fn make(
-        &self,
-        host: &Arc<Host>,
-        session: &Arc<Session>,
-    ) -> Result<Arc<Listing>, JoinError> {
-        let listed = definitions(host, session, Format::Mcp).await?;
+    pub(super) async fn make(&self, host: &Host, session: &Session) -> Arc<Listing> {
+        let listed = host.definitions(session, Format::Mcp).await;
         let mut values = listed.values.clone();
         if self.format != Format::Mcp {
-            let formed = definitions(host, session, self.format).await?;
+            let formed = host.definitions(session, self.format).await;
             let schemas: HashMap<&str, &Value> =
                 formed.names.iter().map(String::as_str).zip(&formed.values).collect();
             for (name, value) in listed.names.iter().zip(&mut values) {
@@ -62,7 +52,7 @@ impl Listings {
                 }
             }
         }
-        Ok(Arc::new(Listing::new(values)))
+        Arc::new(Listing::new(values))
     }
 
     /// The first page of a listing, which is remembered if there are more.
@@ -125,17 +115,6 @@ impl Listing {
     fn cursor(&self, start: usize) -> String {
         format!("{:016x}-{start}", self.digest)
     }
-}
-
-/// On a thread of its own, because the compiler does not see that the future, with all that it
-/// borrows, may move between threads as requests do.
-async fn definitions(
-    host: &Arc<Host>,
-    session: &Arc<Session>,
-    format: Format,
-) -> Result<Arc<Listed>, JoinError> {
-    let (host, session, runtime) = (Arc::clone(host), Arc::clone(session), Handle::current());
-    tokio::task::spawn_blocking(move || runtime.block_on(host.definitions(&session, format))).await
 }
 
 /// The schema of a tool's arguments out of a definition in a vendor's form, as MCP allows it.
