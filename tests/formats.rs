@@ -1,30 +1,17 @@
 //! Definitions in every format, judged by the types that the vendors publish.
 
-use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use toolhost::Limits;
 use toolhost::schema::{Definition, Format, Schema};
 use toolhost::tool::Annotations;
 
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/formats");
+use crate::support::PACKAGES;
 
-/// The folder with the vendors' packages, installed.
-static PACKAGES: LazyLock<PathBuf> = LazyLock::new(|| {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("formats");
-    fs::create_dir_all(&out).expect("a folder");
-    let lock = File::create(out.join("lock")).expect("a lock");
-    lock.lock().expect("locked");
-    let script = Path::new(SCRIPTS).join("setup.sh");
-    let output = Command::new("sh").arg(script).arg(&out).output().expect("sh");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    out
-});
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/formats");
 
 /// Why each definition is refused, if it is.
 fn refusals(definitions: &[(Format, Value)]) -> Vec<Option<String>> {

@@ -2,16 +2,14 @@
 
 mod client;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::LazyLock;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::support::{Lab, guest, made, script};
+use crate::support::{Lab, PACKAGES, guest, made, script};
 use client::Client;
 
 /// Plugins have to be compiled, beside other tests.
@@ -143,7 +141,7 @@ fn calls_become_results() {
         "fail",
         json!({ "text": "no" }),
         expect![[
-            r#"{"result":{"content":[{"type":"text","text":"{\"error\":\"no\",\"code\":\"failed\"}"}],"isError":true}}"#
+            r#"{"result":{"content":[{"type":"text","text":"{\"error\":\"[TOOL_ERROR] no\",\"code\":\"failed\"}"}],"isError":true}}"#
         ]],
     );
     check(
@@ -423,18 +421,6 @@ fn progress_grows_and_ends_with_the_call() {
     assert!(client.heard.is_empty(), "none after the result: {:#?}", client.heard);
 }
 
-/// The folder with the official clients, installed.
-static PACKAGES: LazyLock<PathBuf> = LazyLock::new(|| {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve");
-    fs::create_dir_all(&out).expect("a folder");
-    let lock = File::create(out.join("lock")).expect("a lock");
-    lock.lock().expect("locked");
-    let script = Path::new(SCRIPTS).join("setup.sh");
-    let output = Command::new("sh").arg(script).arg(&out).output().expect("sh");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    out
-});
-
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/serve");
 
 /// Runs a client's program against the probe, and returns what it saw.
@@ -462,7 +448,7 @@ fn the_python_client_is_content() {
             listed: ["blocks", "spin"]
             blocks: ["text", "text", "image", "audio", "resource"]
             structured: [{"sum": 3}, "{\"sum\":3}"]
-            failed: [true, "{\"error\":\"no\",\"code\":\"failed\"}"]
+            failed: [true, "{\"error\":\"[TOOL_ERROR] no\",\"code\":\"failed\"}"]
             unknown: [-32602, "Unknown tool: no_such_tool_at_all"]
             reports: [[0.0, 2.0, "step"], [1.0, 2.0, "step"]]
             after spin: "here"
@@ -481,7 +467,7 @@ fn the_typescript_client_is_content() {
         listed: ["blocks","spin"]
         blocks: ["text","text","image","audio","resource"]
         structured: [{"sum":3},"{\"sum\":3}"]
-        failed: [true,"{\"error\":\"no\",\"code\":\"failed\"}"]
+        failed: [true,"{\"error\":\"[TOOL_ERROR] no\",\"code\":\"failed\"}"]
         unknown: [-32602,"MCP error -32602: Unknown tool: no_such_tool_at_all"]
         after spin: "here"
     "#]]

@@ -54,6 +54,20 @@ static SCRIPTS: LazyLock<PathBuf> = LazyLock::new(|| {
     out
 });
 
+/// The folder with packages of others that tests run against, installed: those of model vendors
+/// and MCP clients.
+pub(crate) static PACKAGES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let out = Path::new(TMP).join("packages");
+    fs::create_dir_all(&out).expect("a folder");
+    let lock = fs::File::create(out.join("lock")).expect("a lock");
+    lock.lock().expect("locked");
+    let script = Path::new(ROOT).join("tests/packages.sh");
+    let output = Command::new("sh").arg(script).arg(&out).output().expect("sh");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    out
+});
+
 /// The component of a Rust guest or a bundled plugin.
 pub(crate) fn guest(id: &str) -> Vec<u8> {
     RUST.get(id).unwrap_or_else(|| panic!("there is no guest {id}")).clone()

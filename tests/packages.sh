@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs the packages of model vendors below OUT: setup.sh OUT. A second run with the same
-# versions does nothing. Two runs at once are for the caller to prevent.
+# Installs the packages of others that tests run against below OUT: packages.sh OUT. These are the
+# types of model vendors and the official MCP clients. A second run with the same versions does
+# nothing. Two runs at once are for the caller to prevent.
 set -eu
 
-python_packages='openai==3.54.0 anthropic==2.12.0 google-genai==3.4.0 jsonschema==4.26.0'
+python_packages='openai==3.54.0 anthropic==2.12.0 google-genai==3.4.0 jsonschema==4.26.0 mcp==2.3.0'
 node_packages='@modelcontextprotocol/sdk@1.32.2'
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -13,7 +14,7 @@ wanted="$python_packages $node_packages"
 
 say() { printf '%s\n' "$*" >&2; }
 
-sh "$here/../../plugins/setup.sh" python javascript
+sh "$here/../plugins/setup.sh" python javascript
 
 # The stamp is written last, so that an interrupted run is done again.
 [ "$(cat "$out/stamp" 2>/dev/null)" != "$wanted" ] || exit 0
