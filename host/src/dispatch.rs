@@ -138,11 +138,14 @@ impl Dispatch {
         };
         arguments.coerce(&entry.tool.spec().parameters);
         self.check_arguments(entry, arguments).await?;
-        let approval_time_max = self.limits.approval_time_max;
-        hooked.pre_call(session, &arguments.text, is_new, approval_time_max).await?;
+        let asked = hooked.pre_call(&arguments.text).await?;
         let guarded = session.guard(entry.tool.spec().name.as_str(), &arguments.value);
         arguments.repeated = guarded.is_err();
         guarded?;
+        if let Some(asked) = asked {
+            let time_max = self.limits.approval_time_max;
+            hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
+        }
         let _permits = self.permits(entry).await?;
 
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);

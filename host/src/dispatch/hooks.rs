@@ -14,6 +14,14 @@ use crate::tool::{
     Hooks, Question, SourceId, ToolOutput,
 };
 
+/// What a hook wants a human to be asked.
+pub(super) struct Asked {
+    /// What a "yes, for this session" is remembered for.
+    key: String,
+    asker: String,
+    message: String,
+}
+
 /// The hooks that hear of the calls of one tool.
 pub(super) struct Hooked<'a> {
     tool: &'a str,
@@ -58,15 +66,9 @@ impl<'a> Hooked<'a> {
         Ok(replaced)
     }
 
-    /// Asks whether the call may run, and a human if a hook wants. `is_new` arguments are
-    /// approved again, whatever was approved before.
-    pub(super) async fn pre_call(
-        &self,
-        session: &Session,
-        arguments: &str,
-        is_new: bool,
-        approval_time_max: Duration,
-    ) -> Result<(), CallError> {
+    /// Asks whether the call may run. Returns what a human is to be asked first, if a hook wants
+    /// one asked.
+    pub(super) async fn pre_call(&self, arguments: &str) -> Result<Option<Asked>, CallError> {
         for (source, hooks) in self.hearing(HookEvent::PreCall) {
             let decision = hooks.pre_call(self.call(arguments)).await;
             match decision.map_err(|reason| silent(source, HookEvent::PreCall, &reason))? {
@@ -77,17 +79,29 @@ impl<'a> Hooked<'a> {
                 }
                 Decision::Ask { message, rule_key } => {
                     let key = approval_key(source, self.tool, &message, rule_key.as_deref());
-                    if !is_new && session.is_approved(&key) {
-                        return Ok(());
-                    }
                     let asker = source.to_string();
-                    let message = &text::printable(&message);
-                    let question = Question { tool: self.tool, arguments, asker: &asker, message };
-                    return ask(session, question, key, approval_time_max).await;
+                    return Ok(Some(Asked { key, asker, message: text::printable(&message) }));
                 }
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Asks a human. `is_new` arguments are approved again, whatever was approved before.
+    pub(super) async fn approve(
+        &self,
+        session: &Session,
+        asked: Asked,
+        arguments: &str,
+        is_new: bool,
+        time_max: Duration,
+    ) -> Result<(), CallError> {
+        let Asked { key, asker, message } = asked;
+        if !is_new && session.is_approved(&key) {
+            return Ok(());
+        }
+        let question = Question { tool: self.tool, arguments, asker: &asker, message: &message };
+        ask(session, question, key, time_max).await
     }
 
     /// Lets hooks hear of the end of a call, and replace its answer.
