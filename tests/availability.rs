@@ -124,6 +124,22 @@ async fn a_listing_never_waits_longer_than_its_limit() {
     assert_eq!(start.elapsed(), 2 * Limits::default().check_time_max);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_checks_of_one_plugin_take_no_other_plugins_turns() {
+    let slow: Vec<serde_json::Value> =
+        (0..64).map(|n| json!({ "name": format!("slow_{n}"), "check": "loop" })).collect();
+    let quick = json!([{ "name": "quick", "check": "yes" }]);
+    let host = Lab::new()
+        .config("[limits]\ncheck_time_max = \"1s\"")
+        .with("a.wasm", made(&json!({ "tools": slow })))
+        .with("b.wasm", made(&json!({ "tools": quick })))
+        .host()
+        .await;
+    let unavailable = host.unavailable().await;
+    assert_eq!(unavailable.len(), 64);
+    assert!(!unavailable.contains_key("quick"));
+}
+
 fn weather() -> Vec<u8> {
     made(&json!({
         "tools": [
@@ -182,7 +198,7 @@ async fn a_tool_whose_check_says_no_is_refused_with_the_reason() {
     let host = lab.host().await;
     assert_eq!(
         answer(&host, "away", json!({})).await,
-        r#"{"error":"`away` is not available: no TOKEN","code":"unavailable"}"#
+        r#"{"error":"[TOOL_ERROR] `away` is not available: no TOKEN","code":"unavailable"}"#
     );
     assert_eq!(answer(&host, "here", json!({})).await, "{}");
 }

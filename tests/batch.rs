@@ -63,6 +63,22 @@ async fn a_batch_ends_in_time() {
     assert!(late.contains(r#""code":"deadline""#));
 }
 
+#[tokio::test]
+async fn a_line_can_read_what_one_before_it_kept() {
+    let tools = json!([{ "name": "big", "answer": { "repeat": ["x", 3_000] }, "max_result_size_chars": 2_500 }, { "name": "clarify" }]);
+    let lab = Lab::new().with("x.wasm", made(&json!({ "tools": tools })));
+    crate::support::bundled(&lab, "x", &made(&json!({ "tools": tools })));
+    let host = lab.host().await;
+    let read = json!({ "id": "big-1", "offset": 2_990 }).to_string();
+    let calls =
+        vec![Call::new("big", ""), Call::new("clarify", ""), Call::new("result_read", read)];
+    let outcomes = host.batch(&session(&host), calls).await;
+    assert_eq!(
+        outcomes[2].to_json_text(),
+        r#"{"text":"xxxxxxxxxx","offset":2990,"total_chars":3000,"next_offset":null}"#
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_calls_max() {
     let host = probe("batch_calls_max = 2").await;

@@ -71,7 +71,7 @@ async fn request_and_pre_call_fail_closed() {
         for broken in ["loop", "trap", "error"] {
             let name = event.replace('_', "-");
             let expected = format!(
-                r#"{{"error":"the hook `{name}` of plugin:guard gave no answer, so the call is refused; the operator can take the hook away with `toolhost revoke`","code":"denied","by":"plugin:guard"}}"#
+                r#"{{"error":"the hook `{name}` of plugin:guard gave no answer, so the call is refused; `toolhost doctor` says what is wrong with it, and `toolhost revoke` takes it away","code":"denied","by":"plugin:guard"}}"#
             );
             check(json!({ event: broken }), json!({ "text": "a" }), &expected).await;
         }
@@ -136,20 +136,84 @@ async fn hooks_need_a_grant_for_the_event_the_tool_and_the_bytes() {
         answer(&host, "say", json!({ "text": "a" })).await
     };
     let passes = r#"{"text":"a"}"#;
-    // No grant; a grant of something else; a grant for other bytes.
+    // No grant; a grant of something else.
     assert_eq!(run(Lab::new().with("guard.wasm", hooking(&blocking))).await, passes);
     for grant in ["transform:*", "pre-call:other"] {
         let config = format!("[plugins.guard]\nhooks = [\"{grant}\"]");
         let lab = Lab::new().config(&config).granted("guard", hooking(&blocking));
         assert_eq!(run(lab).await, passes, "{grant}");
     }
-    let lab = Lab::new()
-        .config(&format!("[plugins.guard]\n{ALL}"))
+}
+
+#[tokio::test]
+async fn a_guard_that_is_not_there_lets_nothing_pass() {
+    let says_why = r#"{"error":"the hook `request` of plugin:guard gave no answer, so the call is refused; `toolhost doctor` says what is wrong with it, and `toolhost revoke` takes it away","code":"denied","by":"plugin:guard"}"#;
+    let lab = || Lab::new().config(&format!("[plugins.guard]\n{ALL}")).with("echo.wasm", echo());
+    let run = async |lab: &Lab| answer(&lab.host().await, "say", json!({ "text": "a" })).await;
+    // Changed since it was granted; damaged; gone.
+    let changed = lab()
         .granted("guard", hooking(&json!({})))
-        .with("guard.wasm", hooking(&blocking));
-    let status = lab.host().await.loaded().await[0].state.clone().expect("it loads").grants;
-    assert!(status[0].contains("request:* is pending: its bytes have changed"), "{status:?}");
-    assert_eq!(run(lab).await, passes);
+        .with("guard.wasm", hooking(&json!({ "request": "none" })));
+    assert_eq!(run(&changed).await, says_why);
+    let status = changed.host().await.loaded().await;
+    let grants = status
+        .iter()
+        .find_map(|status| status.state.as_ref().ok().filter(|ready| !ready.grants.is_empty()));
+    assert!(
+        grants.expect("a problem").grants[0]
+            .contains("request:* is pending: its bytes have changed")
+    );
+    assert_eq!(run(&lab().granted("guard", b"hello".to_vec())).await, says_why);
+    assert_eq!(run(&lab()).await, says_why);
+    // Hooks that only hear or rewrite answers stop nothing by their absence.
+    let lab = Lab::new()
+        .config("[plugins.guard]\nhooks = [\"transform:*\", \"post-call:*\", \"pre-call:other\"]")
+        .with("echo.wasm", echo());
+    assert_eq!(run(&lab).await, r#"{"text":"a"}"#);
+}
+
+#[tokio::test]
+async fn one_block_is_enough_whoever_else_asks() {
+    let hooks = [
+        ("asks", json!({ "pre_call": { "ask": ["sure?", "rule"] } })),
+        ("blocks", json!({ "pre_call": { "block": "never" } })),
+    ];
+    let host = host(&hooks, "").await;
+    let human = human(Approval::Session);
+    let text = say(&host, &session(&host, &human)).await;
+    assert_eq!(text, r#"{"error":"[TOOL_ERROR] never","code":"denied","by":"plugin:blocks"}"#);
+    assert_eq!(human.asked.load(Ordering::Relaxed), 0);
+}
+
+/// Takes its time, and notices a second question meanwhile.
+struct Slow {
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Approver for Slow {
+    fn ask<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(async {
+            let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(open, Ordering::SeqCst);
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            self.open.fetch_sub(1, Ordering::SeqCst);
+            Approval::Once
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_question_is_asked_at_a_time() {
+    let host = host(&asking(), "").await;
+    let slow = Arc::new(Slow { open: AtomicUsize::new(0), most: AtomicUsize::new(0) });
+    let approver = Some(Arc::clone(&slow) as Arc<dyn Approver>);
+    let settings = SessionSettings { approver, ..SessionSettings::default() };
+    let session = host.session(settings).expect("a session");
+    let calls = (0..4).map(|_| Call::new("say", r#"{"text": "a"}"#)).collect();
+    let outcomes = host.batch(&session, calls).await;
+    assert!(outcomes.iter().all(|outcome| outcome.result.is_ok()));
+    assert_eq!(slow.most.load(Ordering::SeqCst), 1);
 }
 
 /// Answers as it is told, and counts.
@@ -160,7 +224,7 @@ struct Human {
 
 impl Approver for Human {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Approval> {
-        assert_eq!((question.tool, question.asker), ("say", "plugin:guard"));
+        assert_eq!(question.tool, "say");
         assert_eq!(question.message, "sure?");
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { self.answer.clone() })

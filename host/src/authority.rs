@@ -251,7 +251,7 @@ struct HooksNeed {
 }
 
 /// Tells whether `pattern`, a name or the beginning of names followed by `*`, fits `name`.
-fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => pattern == name,

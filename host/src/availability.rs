@@ -5,6 +5,7 @@
 //! that name the same check share one answer, and whoever asks while it runs waits for it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(60);
 /// Checks that run side by side in one listing.
 const CHECKS_AT_ONCE: usize = 16;
+/// Of one source; so that one with many slow checks does not take the others' turns.
+const CHECKS_OF_SOURCE_AT_ONCE: usize = 2;
 /// Answers kept, over all builds of all sources; the oldest builds' go first.
 const ANSWERS_MAX: usize = 20_000;
 
@@ -58,14 +61,27 @@ struct Key {
     check: String,
 }
 
-/// The lock is held while the check runs.
-type Slot = tokio::sync::Mutex<Known>;
+/// What is known of one check, and how often it ran to its end.
+#[derive(Default)]
+struct Slot {
+    ended: AtomicU64,
+    /// Held while the check runs.
+    known: tokio::sync::Mutex<Known>,
+}
 
 /// What is known of one check.
 #[derive(Default)]
 struct Known {
     answer: Option<(Answer, Instant)>,
     last_yes: Option<Instant>,
+    /// What came of its last run, kept or not: for those who waited for it.
+    last_run: Option<Answer>,
+}
+
+/// Turns of the checks of one listing.
+struct Turns<'a> {
+    of_source: &'a Semaphore,
+    of_all: &'a Semaphore,
 }
 
 type Answer = Result<(), Unavailable>;
@@ -76,7 +92,8 @@ impl Availability {
         Availability { check_time_max: limits.check_time_max, slots: Mutex::default() }
     }
 
-    /// Answers for one tool. It takes no longer than the tool's check may.
+    /// Answers for one tool. It takes at most twice `check_time_max`, however many wait for the
+    /// same check.
     ///
     /// # Errors
     /// If the tool cannot work at present.
@@ -84,7 +101,11 @@ impl Availability {
     /// # Cancel safety
     /// Dropping the future stops the check, unless somebody else waits for it.
     pub async fn of(&self, entry: &Entry) -> Result<(), Unavailable> {
-        self.ask(entry).await.0
+        let asking = self.ask(entry, None);
+        match tokio::time::timeout(2 * self.check_time_max, asking).await {
+            Ok((answer, _)) => answer,
+            Err(_) => Err(late()),
+        }
     }
 
     /// Answers for many tools, side by side. It takes at most twice `check_time_max`, however
@@ -94,14 +115,24 @@ impl Availability {
     /// Dropping the future stops the checks.
     pub async fn of_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
         let mut listing = Listing::default();
-        let turns = Semaphore::new(CHECKS_AT_ONCE);
+        let asked: Vec<&Entry> = entries
+            .into_iter()
+            .filter(|entry| {
+                let spec = entry.tool.spec();
+                spec.has_check || !spec.requires_env.is_empty()
+            })
+            .collect();
+        let of_all = Semaphore::new(CHECKS_AT_ONCE);
+        let mut of_sources: HashMap<&SourceId, Semaphore> = HashMap::new();
+        for entry in &asked {
+            let turns = || Semaphore::new(CHECKS_OF_SOURCE_AT_ONCE);
+            of_sources.entry(&entry.source).or_insert_with(turns);
+        }
         let (mut answers, mut left) = (FuturesUnordered::new(), BTreeSet::new());
-        for entry in entries {
-            let spec = entry.tool.spec();
-            if spec.has_check || !spec.requires_env.is_empty() {
-                left.insert(spec.name.as_str());
-                answers.push(self.ask_in_turn(&turns, entry));
-            }
+        for entry in asked {
+            left.insert(entry.tool.spec().name.as_str());
+            let of_source = &of_sources[&entry.source];
+            answers.push(self.ask_in_turn(Turns { of_source, of_all: &of_all }, entry));
         }
         let collect = async {
             while let Some((entry, (answer, until))) = answers.next().await {
@@ -122,25 +153,21 @@ impl Availability {
             listing.fresh_until = Some(Instant::now());
         }
         for name in left {
-            let reason = "it was not checked in time".to_owned();
-            let late = Unavailable { reason, usage: Usage::default() };
-            listing.unavailable.insert(name.to_owned(), late);
+            listing.unavailable.insert(name.to_owned(), late());
         }
         listing
     }
 
     async fn ask_in_turn<'a>(
         &self,
-        turns: &Semaphore,
+        turns: Turns<'_>,
         entry: &'a Entry,
     ) -> (&'a Entry, (Answer, Option<Instant>)) {
-        // The semaphore is never closed.
-        let _turn = turns.acquire().await;
-        (entry, self.ask(entry).await)
+        (entry, self.ask(entry, Some(turns)).await)
     }
 
     /// The answer for one tool, and until when it holds; `None` if it does not depend on time.
-    async fn ask(&self, entry: &Entry) -> (Answer, Option<Instant>) {
+    async fn ask(&self, entry: &Entry, turns: Option<Turns<'_>>) -> (Answer, Option<Instant>) {
         let spec = entry.tool.spec();
         if !spec.requires_env.is_empty() {
             let unmet = entry.tool.unmet();
@@ -153,17 +180,35 @@ impl Availability {
             return (Ok(()), None);
         }
         let slot = self.slot(entry);
-        let mut known = slot.lock().await;
+        let ended = slot.ended.load(Ordering::SeqCst);
+        let mut known = slot.known.lock().await;
         let now = Instant::now();
+        // Whoever waited while it ran takes its answer, kept or not.
+        if let Some(answer) = &known.last_run
+            && slot.ended.load(Ordering::SeqCst) > ended
+        {
+            return (answer.clone(), Some(now));
+        }
         if let Some((answer, until)) = &known.answer
             && now < *until
         {
             return (answer.clone(), Some(*until));
         }
+        // A turn only now, so that nobody holds one who waits for another's check. The
+        // semaphores are never closed.
+        let _turns = match turns {
+            Some(turns) => {
+                (turns.of_source.acquire().await.ok(), turns.of_all.acquire().await.ok())
+            }
+            None => (None, None),
+        };
         let meter = Arc::new(Meter::default());
         let checked = entry.tool.check(Arc::clone(&meter)).await;
         let answer = checked.map_err(|reason| Unavailable { reason, usage: meter.usage() });
-        known.settle(entry, answer, Instant::now())
+        let (answer, until) = known.settle(entry, answer, Instant::now());
+        known.last_run = Some(answer.clone());
+        slot.ended.fetch_add(1, Ordering::SeqCst);
+        (answer, until)
     }
 
     fn slot(&self, entry: &Entry) -> Arc<Slot> {
@@ -181,6 +226,10 @@ impl Availability {
         }
         Arc::clone(slots.entry(key).or_default())
     }
+}
+
+fn late() -> Unavailable {
+    Unavailable { reason: "it was not checked in time".to_owned(), usage: Usage::default() }
 }
 
 impl Known {

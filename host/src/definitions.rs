@@ -6,8 +6,9 @@
 //! is visible are asked once the rest is known, so no definition names a tool that the model
 //! cannot see.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -19,13 +20,19 @@ use crate::availability::{Availability, Unavailable};
 use crate::limits::Limits;
 use crate::registry::{Catalog, Entry};
 use crate::schema::{self, Definition, Format, Schema};
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::text;
 use crate::tool::SourceId;
 use crate::toolset::{Selected, Selection};
 
 /// Listings remembered; the oldest goes first.
 const REMEMBERED_MAX: usize = 8;
+/// Tools remembered as warned of; then they are warned of anew.
+const WARNED_MAX: usize = 10_000;
+/// Of one source; so that one with many slow answers does not take the others' turns.
+const DESCRIBED_OF_SOURCE_AT_ONCE: usize = 2;
+/// How long a listing is remembered in which a tool did not answer.
+const INCOMPLETE_FOR: Duration = Duration::from_secs(30);
 /// Tools asked for their definition side by side.
 const DESCRIBED_AT_ONCE: usize = 16;
 
@@ -91,7 +98,7 @@ impl Definitions {
         // The house's own tools are of use to sessions that outlive a call.
         for entry in catalog.of_the_house() {
             let name = entry.tool.spec().name.as_str();
-            if session.is_one_call() {
+            if session.is_one_call() || !session.has(catalog, name) {
                 entries.remove(name);
             } else {
                 entries.insert(name, entry);
@@ -99,15 +106,22 @@ impl Definitions {
         }
         // Interceptors stand before whatever the catalog has under the name.
         let own = session.interceptors().iter().map(|(name, entry)| (name.as_str(), entry));
-        entries.extend(own);
+        entries.extend(own.filter(|(name, _)| session.has(catalog, name)));
         let checked = self.availability.of_all(entries.values().copied()).await;
         entries.retain(|name, _| !checked.unavailable.contains_key(*name));
         let names: Vec<String> = entries.keys().map(|name| (*name).to_owned()).collect();
-        let definitions = self.definitions(&entries, &names).await;
+        let (definitions, is_whole) = self.definitions(&entries, &names).await;
+        let fresh_until = match is_whole {
+            true => checked.fresh_until,
+            false => {
+                let soon = Instant::now() + INCOMPLETE_FOR;
+                Some(checked.fresh_until.map_or(soon, |until| until.min(soon)))
+            }
+        };
         let values = definitions.iter().map(|definition| definition.render(format)).collect();
         let (generation, unavailable) = (catalog.generation, checked.unavailable);
         let listed = Arc::new(Listed { generation, names, values, unavailable, selected });
-        self.remember(session, format, checked.fresh_until, &listed);
+        self.remember(session, format, fresh_until, &listed);
         listed
     }
 
@@ -163,16 +177,25 @@ impl Definitions {
         &self,
         entries: &BTreeMap<&str, &Entry>,
         visible: &[String],
-    ) -> Vec<Definition> {
+    ) -> (Vec<Definition>, bool) {
         let mut definitions: Vec<Definition> =
-            entries.values().map(|entry| Definition::of(entry.tool.spec())).collect();
-        let turns = Semaphore::new(DESCRIBED_AT_ONCE);
+            entries.iter().map(|(name, entry)| registered(name, entry)).collect();
+        let dynamic = |entry: &&&Entry| entry.tool.spec().has_dynamic_schema;
+        let of_all = Semaphore::new(DESCRIBED_AT_ONCE);
+        let mut of_sources: HashMap<&SourceId, Semaphore> = HashMap::new();
+        for entry in entries.values().filter(dynamic) {
+            let turns = || Semaphore::new(DESCRIBED_OF_SOURCE_AT_ONCE);
+            of_sources.entry(&entry.source).or_insert_with(turns);
+        }
         let mut answers = FuturesUnordered::new();
         for (place, entry) in entries.values().enumerate() {
-            if entry.tool.spec().has_dynamic_schema {
-                answers.push(described(&turns, place, entry, visible));
+            if let Some(of_source) = of_sources.get(&entry.source)
+                && entry.tool.spec().has_dynamic_schema
+            {
+                answers.push(described([of_source, &of_all], place, entry, visible));
             }
         }
+        let mut is_whole = true;
         let collect = async {
             while let Some((place, entry, answer)) = answers.next().await {
                 let changed = answer.and_then(|answer| match answer {
@@ -182,7 +205,10 @@ impl Definitions {
                 match changed {
                     Ok(Some(definition)) => definitions[place] = definition,
                     Ok(None) => {}
-                    Err(reason) => self.warn(entry, &reason),
+                    Err(reason) => {
+                        is_whole = false;
+                        self.warn(entry, &reason);
+                    }
                 }
             }
         };
@@ -190,9 +216,10 @@ impl Definitions {
         let time_max = 2 * self.limits.describe_time_max;
         if tokio::time::timeout(time_max, collect).await.is_err() {
             tracing::warn!("some definitions stay as registered: not all answered in time");
+            is_whole = false;
         }
         drop(answers);
-        definitions
+        (definitions, is_whole)
     }
 
     /// A definition with what `describe` answered, if that can be used.
@@ -234,6 +261,9 @@ impl Definitions {
     fn warn(&self, entry: &Entry, reason: &str) {
         let name = entry.tool.spec().name.to_string();
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() >= WARNED_MAX {
+            warned.clear();
+        }
         if warned.insert((entry.source.clone(), name.clone(), entry.published)) {
             let source = &entry.source;
             tracing::warn!("the definition of `{name}` of {source} stays as registered: {reason}");
@@ -241,14 +271,24 @@ impl Definitions {
     }
 }
 
+/// What a tool registered. What strangers write is not passed on as structured output, so none
+/// is promised.
+fn registered(name: &str, entry: &Entry) -> Definition {
+    let mut definition = Definition::of(entry.tool.spec());
+    if session::is_untrusted(name) {
+        definition.output = None;
+    }
+    definition
+}
+
 async fn described<'a>(
-    turns: &Semaphore,
+    turns: [&Semaphore; 2],
     place: usize,
     entry: &'a Entry,
     visible: &[String],
 ) -> (usize, &'a Entry, Result<Option<String>, String>) {
     // The semaphore is never closed.
-    let _turn = turns.acquire().await;
+    let _turns = (turns[0].acquire().await, turns[1].acquire().await);
     (place, entry, entry.tool.describe(visible).await)
 }
 

@@ -142,7 +142,7 @@ impl Dispatch {
         let guarded = session.guard(entry.tool.spec().name.as_str(), &arguments.value);
         arguments.repeated = guarded.is_err();
         guarded?;
-        if let Some(asked) = asked {
+        for asked in asked {
             let time_max = self.limits.approval_time_max;
             hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
         }
@@ -171,6 +171,9 @@ impl Dispatch {
         self.availability.of(entry).await.map_err(|unavailable| {
             let name = &entry.tool.spec().name;
             let message = format!("`{name}` is not available: {}", unavailable.reason);
+            // Words of a check are a guest's, what is unmet the house says itself.
+            let by_guest = entry.tool.unmet().is_empty();
+            let message = if by_guest { text::sanitized(&message) } else { message };
             CallError::new(Code::Unavailable, message)
         })
     }
@@ -276,7 +279,8 @@ fn check_structured(entry: &Entry, output: &ToolOutput) -> Result<(), CallError>
     schema.check(&value).map_err(|violations| {
         let first = violations.first().map(|violation| violation.message.clone());
         let message = "the tool's structured output breaks its own output schema";
-        CallError::new(Code::Failed, format!("{message}: {}", first.unwrap_or_default()))
+        let message = format!("{message}: {}", first.unwrap_or_default());
+        CallError::new(Code::Failed, text::sanitized(&message))
     })
 }
 

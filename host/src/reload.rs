@@ -3,6 +3,8 @@
 //! Starting up is reloading everything from nothing. What this room does not do yet: notice
 //! changes while the host runs.
 
+mod missing;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use crate::lock::Pin;
 use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
 use crate::registry::Registry;
 use crate::tool::{Meter, Need, Origin, PluginId, Registration, SourceId, Usage};
+use missing::MissingHooks;
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,8 +163,29 @@ fn publish(
         }
         statuses.push(status(&found, Ok(ready), usage));
     }
+    guard(&mut registrations, config);
     registry.publish(registrations);
     statuses
+}
+
+/// Puts stand-ins where hooks were granted that could stop or change a call, and are not there:
+/// a guard that is changed, damaged or removed must not let pass what it was to stop.
+fn guard(registrations: &mut Vec<Registration>, config: &Config) {
+    for (id, plugin) in &config.plugins {
+        let missing = MissingHooks::new(&plugin.grants.hooks);
+        let is_of = |registration: &&mut Registration| matches!(&registration.source, SourceId::Plugin { id: known, .. } if known == id);
+        let mut own: Vec<&mut Registration> = registrations.iter_mut().filter(is_of).collect();
+        if missing.is_empty() || own.iter().any(|registration| registration.hooks.is_some()) {
+            continue;
+        }
+        tracing::warn!(
+            "plugin:{id} was granted hooks and gives none, so calls it was to hear of are refused: `toolhost doctor` says why"
+        );
+        match own.first_mut() {
+            Some(registration) => registration.hooks = Some(Arc::new(missing)),
+            None => registrations.push(missing.alone(id)),
+        }
+    }
 }
 
 /// Gives a plugin what it was granted, if it is made of the bytes that the grants were given to.

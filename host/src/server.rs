@@ -3,8 +3,8 @@
 //! Clients of both eras are served: those that begin with `initialize`, and those that ask
 //! `server/discover` or nothing and say with every request who they are. The hard part is time.
 //! Both are answered before any plugin has loaded; listings and calls of tools that are not
-//! there yet wait, though not for long; and whoever was given a listing hears when another would
-//! be given now. A call ends with its client's patience: a cancelled one is dropped, and so are
+//! there yet wait, though not for long; and whoever was given a listing hears when tools come or
+//! go. (That a check says otherwise than before shows in the next listing only.) A call ends with its client's patience: a cancelled one is dropped, and so are
 //! all when the client has gone.
 //!
 //! One connection is one session. What this room does not do: find, check or run tools, or ask

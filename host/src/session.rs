@@ -24,7 +24,7 @@ use crate::tool::{Approver, CallError, Content, KeptResults, Outcome, SourceId, 
 use crate::toolset::{self, Selected, Selection, Toolsets, UserToolset};
 
 pub use results::{READ_CHARS_MAX, ReadError, Results, Returned, Slice, Window, window};
-pub use untrusted::wrap;
+pub use untrusted::{is_untrusted, wrap};
 
 /// After so long without a call, the next one begins a new turn.
 const TURN_ENDS_AFTER: Duration = Duration::from_secs(30);
@@ -71,6 +71,8 @@ pub struct Session {
     /// The tools of the selection, for one generation of the catalog.
     scope: Mutex<Option<(u64, Arc<Selected>)>>,
     approvals: Mutex<HashSet<String>>,
+    /// Held while a human is asked: one question at a time.
+    asking: tokio::sync::Mutex<()>,
     window: Window,
     turn: Mutex<Turn>,
     results: Mutex<Results>,
@@ -151,6 +153,7 @@ impl Session {
             toolsets,
             interceptors,
             scope: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             approvals: Mutex::default(),
         })
     }
@@ -202,11 +205,24 @@ impl Session {
         selected
     }
 
-    /// Tells whether the session has a tool. The house's own tools are in every session.
+    /// Tells whether the session has a tool. The house's own tools, and those that stand in for
+    /// an agent's loop, are in every session that does not disable them.
     pub fn has(&self, catalog: &Catalog, tool: &str) -> bool {
-        let of_the_house =
-            || catalog.find(tool).is_some_and(|entry| entry.source == SourceId::Builtin);
-        self.has_all() || self.scope(catalog).tools.contains(tool) || of_the_house()
+        let everywhere = || {
+            self.interceptors.contains_key(tool)
+                || catalog.find(tool).is_some_and(|entry| entry.source == SourceId::Builtin)
+        };
+        self.has_all()
+            || self.scope(catalog).tools.contains(tool)
+            || (everywhere() && !self.disables(catalog, tool))
+    }
+
+    fn disables(&self, catalog: &Catalog, tool: &str) -> bool {
+        let disabled = &self.settings.selection.disabled;
+        !disabled.is_empty()
+            && Toolsets::new(&self.toolsets, catalog.toolsets())
+                .resolve_all(disabled)
+                .contains(tool)
     }
 
     /// The session ends with its first call.
@@ -268,29 +284,41 @@ impl Session {
         }
     }
 
+    /// Makes each result fit into what the session shows of one; those that are too large are
+    /// kept and previewed.
+    pub fn bound(&self, ended: &mut [Ended]) {
+        if self.settings.is_one_call {
+            return;
+        }
+        let mut results = locked(&self.results);
+        for ended in ended {
+            let chars_max = ended.chars_max.unwrap_or(usize::MAX);
+            let chars_max = chars_max.min(self.window.result_chars_max);
+            if let Some(returned) = returned(ended) {
+                results.fit(returned, chars_max, &mut usize::MAX.clone());
+            }
+        }
+    }
+
     /// Makes results fit into what the session shows: those that are too large are kept and
     /// previewed; then what strangers wrote is marked.
     pub fn keep(&self, ended: &mut [Ended]) {
         if self.settings.is_one_call {
             return;
         }
+        self.bound(ended);
         let mut turn = locked(&self.turn);
         turn.see_call(&self.window);
-        let mut results = locked(&self.results);
-        let mut shown = Vec::new();
-        for ended in ended {
-            let Ok(output) = &mut ended.outcome.result else { continue };
-            let chars_max = ended.chars_max.unwrap_or(usize::MAX);
-            let chars_max = chars_max.min(self.window.result_chars_max);
-            let (tool, call_id) = (&*ended.outcome.tool, ended.call_id.as_deref());
-            let returned = Returned { tool, call_id, output: &mut *output };
-            results.fit(returned, chars_max, &mut usize::MAX.clone());
-            shown.push(Returned { tool, call_id, output });
-        }
-        results.fit_all(&mut shown, usize::MAX, &mut turn.chars_left);
+        let mut shown: Vec<Returned<'_>> = ended.iter_mut().filter_map(returned).collect();
+        locked(&self.results).fit_all(&mut shown, usize::MAX, &mut turn.chars_left);
         for Returned { tool, output, .. } in shown {
             untrusted::wrap(tool, output);
         }
+    }
+
+    /// Waits until no other question of the session is open; held while one is asked.
+    pub async fn one_question(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.asking.lock().await
     }
 
     /// Tells whether a human has approved of this for the session.
@@ -305,6 +333,13 @@ impl Session {
             approvals.insert(key);
         }
     }
+}
+
+/// What a call returned, if it did.
+fn returned(ended: &mut Ended) -> Option<Returned<'_>> {
+    let Outcome { tool, result, .. } = &mut ended.outcome;
+    let output = result.as_mut().ok()?;
+    Some(Returned { tool, call_id: ended.call_id.as_deref(), output })
 }
 
 impl Turn {

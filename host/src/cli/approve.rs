@@ -1,38 +1,51 @@
 //! Asking the person at the terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::{Mutex, mpsc};
 
+use super::ui;
 use crate::text;
 use crate::tool::{Approval, Approver, Question};
 
 /// Characters of the arguments that are shown.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
-/// Asks on stderr and reads the answer from stdin.
-struct Prompt;
+/// Asks on stderr and reads answers from stdin.
+struct Prompt {
+    /// Lines of stdin, from the one thread that reads it.
+    lines: Mutex<mpsc::Receiver<String>>,
+}
 
 /// Whoever can be asked: the person at the terminal, if there is one.
 pub(super) fn approver() -> Option<Arc<dyn Approver>> {
     let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    somebody.then(|| Arc::new(Prompt) as Arc<dyn Approver>)
+    somebody.then(|| {
+        let (sender, lines) = mpsc::channel(1);
+        // It goes with the process.
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lines().map_while(Result::ok) {
+                if sender.blocking_send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Arc::new(Prompt { lines: Mutex::new(lines) }) as Arc<dyn Approver>
+    })
 }
 
 impl Approver for Prompt {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Approval> {
-        let words = words(question);
         Box::pin(async move {
-            // A line that is never written blocks a thread, which goes with the process.
-            let read = tokio::task::spawn_blocking(move || {
-                let _ = write!(std::io::stderr().lock(), "{words}");
-                let mut line = String::new();
-                std::io::stdin().read_line(&mut line).map(|_| line)
-            });
-            match read.await {
-                Ok(Ok(line)) => answer(&line),
-                _ => Approval::Denied { reason: None },
+            let mut lines = self.lines.lock().await;
+            // What was typed before the question is no answer to it.
+            while lines.try_recv().is_ok() {}
+            ui::prompt(&words(question));
+            match lines.recv().await {
+                Some(line) => answer(&line),
+                None => Approval::Denied { reason: None },
             }
         })
     }

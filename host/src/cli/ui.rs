@@ -93,6 +93,12 @@ impl Ui {
     }
 }
 
+/// Prints a question to stderr, without a line break. If that fails, there is nobody to ask.
+pub(super) fn prompt(words: &str) {
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "{}", text::printable(words)).and_then(|()| stderr.flush());
+}
+
 /// Prints a line to stderr. If that fails, there is nobody to tell.
 pub(super) fn error_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", text::printable(line));

@@ -34,7 +34,10 @@ impl Dispatch {
         let mut calls = calls.into_iter();
         for run in batch::runs(&kinds) {
             let calls: Vec<Call> = calls.by_ref().take(run.len()).collect();
-            outcomes.extend(self.side_by_side(session, calls, started, deadline).await);
+            let mut ended = self.side_by_side(session, calls, started, deadline).await;
+            // What is too large is kept at once, so that few large results are held here.
+            session.bound(&mut ended);
+            outcomes.extend(ended);
         }
         session.keep(&mut outcomes);
         let outcomes: Vec<Outcome> = outcomes.into_iter().map(|ended| ended.outcome).collect();
@@ -54,6 +57,10 @@ impl Dispatch {
         let (mut names, mut ids) = (Vec::new(), Vec::<Id>::new());
         for call in calls {
             names.push(call.tool.clone());
+            if Instant::now() >= deadline {
+                // Not even begun.
+                continue;
+            }
             let (dispatch, session) = (Arc::clone(self), Arc::clone(session));
             let permits = Arc::clone(&permits);
             let task = running.spawn(async move {

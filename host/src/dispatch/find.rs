@@ -60,7 +60,7 @@ pub(super) fn in_scope(
 ) -> Result<(), CallError> {
     let spec = entry.tool.spec();
     let name = spec.name.as_str();
-    if session.has(catalog, name) || session.interceptors().contains_key(name) {
+    if session.has(catalog, name) {
         return Ok(());
     }
     let message = format!(
@@ -78,7 +78,9 @@ fn look_up<'a>(catalog: &'a Catalog, session: &'a Session, name: &str) -> Option
 /// Tells whether a call of the wrong tool could do no harm.
 fn is_harmless(entry: &Entry, call: &Call) -> bool {
     let grants_write = call.dirs.iter().any(|dir| dir.ends_with(":rw"));
-    !entry.tool.held().can_harm() && !grants_write
+    // What stands in for a tool of an agent's loop runs outside the sandbox.
+    let is_of_the_loop = toolset::is_agent_loop_tool(entry.tool.spec().name.as_str());
+    !entry.tool.held().can_harm() && !grants_write && !is_of_the_loop
 }
 
 fn unknown(catalog: &Catalog, session: &Session, name: &str, meant: Option<String>) -> CallError {

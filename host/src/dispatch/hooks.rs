@@ -34,7 +34,8 @@ impl<'a> Hooked<'a> {
     /// None hear of the tools of a source that has hooks itself.
     pub(super) fn find(catalog: &'a Catalog, entry: &'a Entry, caller: &'a Caller) -> Hooked<'a> {
         let all = catalog.hooks();
-        let is_hook = all.iter().any(|(source, _)| *source == entry.source);
+        let is_hook =
+            all.iter().any(|(source, hooks)| *source == entry.source && !hooks.are_missing());
         let all = if is_hook { &[][..] } else { all };
         let hooks: Vec<_> = all.iter().map(|(source, hooks)| (source, hooks)).collect();
         // Most calls have no hook, and then nothing is made.
@@ -66,9 +67,10 @@ impl<'a> Hooked<'a> {
         Ok(replaced)
     }
 
-    /// Asks whether the call may run. Returns what a human is to be asked first, if a hook wants
-    /// one asked.
-    pub(super) async fn pre_call(&self, arguments: &str) -> Result<Option<Asked>, CallError> {
+    /// Asks every hook whether the call may run; one that stops it is enough. Returns what a
+    /// human is to be asked first.
+    pub(super) async fn pre_call(&self, arguments: &str) -> Result<Vec<Asked>, CallError> {
+        let mut asked = Vec::new();
         for (source, hooks) in self.hearing(HookEvent::PreCall) {
             let decision = hooks.pre_call(self.call(arguments)).await;
             match decision.map_err(|reason| silent(source, HookEvent::PreCall, &reason))? {
@@ -80,11 +82,11 @@ impl<'a> Hooked<'a> {
                 Decision::Ask { message, rule_key } => {
                     let key = approval_key(source, self.tool, &message, rule_key.as_deref());
                     let asker = source.to_string();
-                    return Ok(Some(Asked { key, asker, message: text::printable(&message) }));
+                    asked.push(Asked { key, asker, message: text::printable(&message) });
                 }
             }
         }
-        Ok(None)
+        Ok(asked)
     }
 
     /// Asks a human. `is_new` arguments are approved again, whatever was approved before.
@@ -97,6 +99,8 @@ impl<'a> Hooked<'a> {
         time_max: Duration,
     ) -> Result<(), CallError> {
         let Asked { key, asker, message } = asked;
+        // Two questions side by side would get each other's answers.
+        let _question = session.one_question().await;
         if !is_new && session.is_approved(&key) {
             return Ok(());
         }
@@ -153,7 +157,7 @@ impl<'a> Hooked<'a> {
 fn silent(source: &SourceId, event: HookEvent, reason: &str) -> CallError {
     tracing::warn!("the hook `{event}` of {source} failed, the call is refused: {reason}");
     let message = format!(
-        "the hook `{event}` of {source} gave no answer, so the call is refused; the operator can take the hook away with `toolhost revoke`"
+        "the hook `{event}` of {source} gave no answer, so the call is refused; `toolhost doctor` says what is wrong with it, and `toolhost revoke` takes it away"
     );
     CallError::new(Code::Denied, message).with("by", source.to_string()).with_log(reason)
 }

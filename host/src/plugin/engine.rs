@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
     Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
@@ -38,12 +39,19 @@ pub(super) struct Engine {
     pub(super) linker: Linker<Guest>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
+    /// Turns of guests that run beside calls: checks, descriptions and hooks.
+    pub(super) beside: Semaphore,
     clock: Arc<Clock>,
 }
+
+/// Guests that run beside calls, at once. An exhausted pool is an error, so the pool has room
+/// for them.
+const BESIDE_MAX: usize = 32;
 
 impl Engine {
     /// Starts the engine with room for `instances_max` guests at once.
     pub(super) fn start(limits: Arc<Limits>, instances_max: usize) -> Result<Engine, EngineError> {
+        let instances_max = instances_max + BESIDE_MAX;
         let wasmtime = wasmtime::Engine::new(&config(&limits, Some(instances_max)))
             .or_else(|error| {
                 // Little address space (a container's limit, say): slower, and just as safe.
@@ -54,7 +62,8 @@ impl Engine {
         let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
         let memory = Arc::new(MemoryBudget::new(machine_memory_bytes() / 2));
-        Ok(Engine { wasmtime, linker, memory, limits, clock })
+        let beside = Semaphore::new(BESIDE_MAX);
+        Ok(Engine { wasmtime, linker, memory, limits, beside, clock })
     }
 
     /// Makes the clock run for a guest, as long as the returned value lives.

@@ -61,7 +61,12 @@ impl Prepared {
         patience: Patience,
     ) -> Result<wasmtime::Result<T>, String> {
         let Patience { what, limit, time_max } = patience;
-        tokio::time::timeout(time_max, asking).await.map_err(|_| {
+        let in_turn = async {
+            // The semaphore is never closed.
+            let _turn = self.engine.beside.acquire().await;
+            asking.await
+        };
+        tokio::time::timeout(time_max, in_turn).await.map_err(|_| {
             let time_max = humantime::format_duration(time_max);
             format!("its {what} did not answer within `{limit}` of {time_max}")
         })

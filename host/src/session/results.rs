@@ -225,6 +225,8 @@ impl Results {
         if chosen.is_empty() {
             return;
         }
+        // It says the same again, and would be shown whole.
+        returned.output.structured = None;
         let blocks = mem::take(&mut returned.output.content);
         let mut shown = Vec::with_capacity(blocks.len() + 1);
         for (at, block) in blocks.into_iter().enumerate() {
@@ -241,6 +243,7 @@ impl Results {
 
     /// Keeps all texts of an answer as one, in the place of the first.
     fn replace_all(&mut self, returned: &mut Returned<'_>) {
+        returned.output.structured = None;
         let (mut shown, mut whole, mut place) = (Vec::new(), String::new(), None);
         for block in mem::take(&mut returned.output.content) {
             let (rest, text) = divided(block);

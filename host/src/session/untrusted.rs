@@ -28,11 +28,16 @@ const CHARS_MIN: usize = 32;
 ///
 /// Each text, JSON and resource text of at least 32 characters is marked on its own; JSON is
 /// text from then on. There is no shortcut for what looks marked already, and what could end the
-/// mark is replaced in the tool's name too. `structured` stays as it is, because programs read
-/// it.
+/// mark is replaced in the tool's name too. `structured` cannot be marked, so it is shown as a
+/// text, if there is no other, and is not passed on.
 pub fn wrap(tool: &str, output: &mut ToolOutput) {
     if !is_untrusted(tool) {
         return;
+    }
+    if let Some(structured) = output.structured.take()
+        && output.content.is_empty()
+    {
+        output.content.push(Content::Json(structured));
     }
     for block in &mut output.content {
         match block {
@@ -51,7 +56,8 @@ pub fn wrap(tool: &str, output: &mut ToolOutput) {
     }
 }
 
-fn is_untrusted(tool: &str) -> bool {
+/// Tells whether strangers write the results of a tool.
+pub fn is_untrusted(tool: &str) -> bool {
     TOOLS.contains(&tool) || PREFIXES.iter().any(|prefix| tool.starts_with(prefix))
 }
 
@@ -150,7 +156,12 @@ mod tests {
         wrap("web_search", &mut output);
         let marked = text(&in_marks("web_search", json));
         assert_eq!(output.content, [marked.clone(), text("short"), marked]);
-        assert_eq!(output.structured.as_deref(), Some(json));
+        assert_eq!(output.structured, None);
+
+        let structured = Some(json.to_owned());
+        let mut output = ToolOutput { structured, ..ToolOutput::default() };
+        wrap("web_search", &mut output);
+        assert_eq!(output.content, [text(&in_marks("web_search", json))]);
     }
 
     #[test]

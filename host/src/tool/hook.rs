@@ -100,6 +100,11 @@ pub trait Hooks: Send + Sync {
     /// Tells whether the source asked for, and was granted, to hear of this.
     fn hears(&self, event: HookEvent, tool: &str) -> bool;
 
+    /// Tells whether these stand for hooks that were granted and are not there.
+    fn are_missing(&self) -> bool {
+        false
+    }
+
     /// Returns other arguments, as the JSON text of an object, or none.
     fn request<'a>(&'a self, call: HookedCall<'a>)
     -> BoxFuture<'a, Result<Option<String>, String>>;
