@@ -9,11 +9,13 @@
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
+//! | [`guardrails`] | models that turn in circles |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
-//! | [`dispatch`] | one call, from its name to its outcome |
-//! | [`author`], [`reload`] | building plugins; folders of plugins |
+//! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
+//! | [`definitions`], [`dispatch`] | what a model is shown; one call, from its name to its outcome |
+//! | [`author`], [`builtin`], [`reload`] | building plugins; the house's own tools; folders of plugins |
 //! | [`host`] | wires everything |
 //! | [`server`] | a door for MCP clients |
 //! | [`cli`] | the command line |
