@@ -136,3 +136,22 @@ fn doctor(lab: &Lab, flags: &[&str]) -> String {
     let rest: Vec<String> = rest.lines().map(without_digests).collect();
     format!("{code}\n{}\n", rest.join("\n"))
 }
+
+#[test]
+fn a_missing_guard_is_broken_and_explained() {
+    let lab = Lab::new()
+        .config("[plugins.guard]\nhooks = [\"pre-call:*\"]")
+        .with("json.wasm", guest("json"));
+    let output = lab.run(&["doctor"]);
+    assert!(output.starts_with("exit 1\n"), "{output}");
+    assert!(
+        output.contains("plugin:guard: its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke guard`"),
+        "{output}"
+    );
+    let output = lab.run(&["explain", "json_query"]);
+    assert!(
+        output.contains("hooks: plugin:guard is missing, and was to hear pre-call"),
+        "{output}"
+    );
+    assert!(output.contains("put plugin:guard back and grant it again, or revoke it"), "{output}");
+}

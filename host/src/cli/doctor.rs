@@ -118,7 +118,10 @@ impl Findings {
             not_loaded: problem::not_loaded(sources),
             left_out: problem::left_out(sources, catalog, false),
             unavailable,
-            idle_grants: problem::idle_grants(sources),
+            idle_grants: problem::idle_grants(sources)
+                .into_iter()
+                .chain(missing_guards(catalog))
+                .collect(),
             notes,
         }
     }
@@ -167,6 +170,22 @@ impl Findings {
             parts => format!("Broken: {}.", parts.join(", ")),
         }
     }
+}
+
+/// Hooks that were granted, could stop a call, and are not there.
+fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
+    let missing = catalog.hooks().iter().filter(|(_, hooks)| hooks.are_missing());
+    let problem = |source: &SourceId| {
+        let id = match source {
+            SourceId::Plugin { id, .. } => id.to_string(),
+            other => other.to_string(),
+        };
+        let reason = format!(
+            "its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke {id}`"
+        );
+        Problem::new(source.to_string(), reason)
+    };
+    missing.map(|(source, _)| problem(source)).collect()
 }
 
 /// What plugins ask for and nobody granted. A plugin works without, if not with all it can do.

@@ -57,7 +57,10 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         None => source::change(&view),
     };
     let last = match change {
-        Some(change) => format!("To list it: {change}."),
+        Some(change) => {
+            let listed = view.listed.names.iter().any(|name| name == view.name);
+            format!("To {} it: {change}.", if listed { "call" } else { "list" })
+        }
         None => "It is listed and can be called.".to_owned(),
     };
     if ui.json {

@@ -54,6 +54,15 @@ pub(super) async fn change(view: &View<'_>, entry: &Entry) -> Option<String> {
     if !view.session.has(view.catalog, view.name) {
         changes.extend(enabling(view, entry));
     }
+    for (source, hooks) in view.catalog.hooks() {
+        if hooks.are_missing()
+            && HookEvent::ALL.into_iter().any(|event| hooks.hears(event, view.name))
+        {
+            changes.push(format!(
+                "put {source} back and grant it again, or revoke it: without its hooks the call is refused"
+            ));
+        }
+    }
     (!changes.is_empty()).then(|| changes.join("; then "))
 }
 
@@ -126,13 +135,14 @@ fn held(held: Held) -> String {
 /// Who hears of its calls, and of what. Nobody hears of a source that has hooks itself.
 fn hooks(view: &View<'_>, entry: &Entry) -> String {
     let all = view.catalog.hooks();
-    if all.iter().any(|(source, _)| *source == entry.source) {
+    if all.iter().any(|(source, hooks)| *source == entry.source && !hooks.are_missing()) {
         return "none: its source has hooks itself".to_owned();
     }
     let heard = all.iter().filter_map(|(source, hooks)| {
         let events = HookEvent::ALL.into_iter().filter(|event| hooks.hears(*event, view.name));
         let events: Vec<&str> = events.map(HookEvent::as_str).collect();
-        (!events.is_empty()).then(|| format!("{source} hears {}", events.join(", ")))
+        let verb = if hooks.are_missing() { "is missing, and was to hear" } else { "hears" };
+        (!events.is_empty()).then(|| format!("{source} {verb} {}", events.join(", ")))
     });
     let heard: Vec<String> = heard.collect();
     if heard.is_empty() { "none".to_owned() } else { heard.join("; ") }
