@@ -130,7 +130,7 @@ async fn slow_checks_of_one_plugin_take_no_other_plugins_turns() {
         (0..64).map(|n| json!({ "name": format!("slow_{n}"), "check": "loop" })).collect();
     let quick = json!([{ "name": "quick", "check": "yes" }]);
     let host = Lab::new()
-        .config("[limits]\ncheck_time_max = \"1s\"")
+        .config("[limits]\ncheck_time_max = \"3s\"")
         .with("a.wasm", made(&json!({ "tools": slow })))
         .with("b.wasm", made(&json!({ "tools": quick })))
         .host()

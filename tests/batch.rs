@@ -38,11 +38,17 @@ async fn a_batch_keeps_its_order_and_goes_side_by_side() {
     let host = probe("").await;
     let session = session(&host);
     let echo = |text: &str| Call::new("echo", json!({ "text": text }).to_string());
-    let calls =
-        vec![sleep(400), sleep(400), sleep(400), sleep(400), echo("a"), Call::new("no", "")];
+    let calls = vec![
+        sleep(1_000),
+        sleep(1_000),
+        sleep(1_000),
+        sleep(1_000),
+        echo("a"),
+        Call::new("no", ""),
+    ];
     let start = Instant::now();
     let outcomes = host.batch(&session, calls).await;
-    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(3_500), "{:?}", start.elapsed());
     let texts: Vec<String> = outcomes.iter().map(Outcome::to_json_text).collect();
     assert_eq!(texts[4], r#"{"result":"a"}"#);
     assert!(texts[5].contains("Unknown tool: no"));
@@ -51,13 +57,13 @@ async fn a_batch_keeps_its_order_and_goes_side_by_side() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_ends_in_time() {
-    let host = probe("batch_time_max = \"1s\"").await;
+    let host = probe("batch_time_max = \"3s\"").await;
     let calls = vec![Call::new("echo", r#"{"text": "a"}"#), Call::new("spin", "{}")];
     let outcomes = host.batch(&session(&host), calls).await;
     assert_eq!(outcomes[0].to_json_text(), r#"{"result":"a"}"#);
     let late = outcomes[1].to_json_text();
     assert!(
-        late.starts_with(r#"{"error":"Error executing tool 'spin': timed out after 1."#),
+        late.starts_with(r#"{"error":"Error executing tool 'spin': timed out after "#),
         "{late}"
     );
     assert!(late.contains(r#""code":"deadline""#));
