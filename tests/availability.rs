@@ -106,8 +106,12 @@ async fn a_no_within_a_minute_of_a_yes_is_passed_over() {
 async fn a_shared_check_runs_once() {
     let tools = [("a", Some("token")), ("b", Some("token")), ("c", None)];
     let shelf = shelf(&tools, Duration::from_millis(100));
-    assert!(shelf.unavailable().await.is_empty());
+    let listing = shelf.availability.of_all(shelf.catalog.tools()).await;
+    assert!(listing.unavailable.is_empty());
     assert_eq!(shelf.ran(), 2);
+    // Whoever waited for the other's run may rely on its answer as long.
+    let fresh = listing.fresh_until.expect("a time").duration_since(tokio::time::Instant::now());
+    assert!(fresh > Duration::from_secs(29), "{fresh:?}");
     // So do listings side by side.
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::join!(shelf.unavailable(), shelf.unavailable());

@@ -183,16 +183,16 @@ impl Availability {
         let ended = slot.ended.load(Ordering::SeqCst);
         let mut known = slot.known.lock().await;
         let now = Instant::now();
-        // Whoever waited while it ran takes its answer, kept or not.
-        if let Some(answer) = &known.last_run
-            && slot.ended.load(Ordering::SeqCst) > ended
-        {
-            return (answer.clone(), Some(now));
-        }
         if let Some((answer, until)) = &known.answer
             && now < *until
         {
             return (answer.clone(), Some(*until));
+        }
+        // Whoever waited while it ran takes its answer also if that is not kept.
+        if let Some(answer) = &known.last_run
+            && slot.ended.load(Ordering::SeqCst) > ended
+        {
+            return (answer.clone(), Some(now));
         }
         // A turn only now, so that nobody holds one who waits for another's check. The
         // semaphores are never closed.

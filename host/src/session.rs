@@ -295,7 +295,8 @@ impl Session {
             let chars_max = ended.chars_max.unwrap_or(usize::MAX);
             let chars_max = chars_max.min(self.window.result_chars_max);
             if let Some(returned) = returned(ended) {
-                results.fit(returned, chars_max, &mut usize::MAX.clone());
+                let mut turn_is_no_bound_here = usize::MAX;
+                results.fit(returned, chars_max, &mut turn_is_no_bound_here);
             }
         }
     }
