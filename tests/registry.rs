@@ -9,8 +9,8 @@ use serde_json::json;
 use toolhost::Limits;
 use toolhost::registry::Registry;
 use toolhost::tool::{
-    Annotations, CallError, Content, Invocation, Origin, PluginId, Registration, SourceId, Tool,
-    ToolName, ToolOutput, ToolSpec,
+    CallError, Content, Invocation, Origin, PluginId, Registration, SourceId, Tool, ToolName,
+    ToolOutput, ToolSpec,
 };
 
 /// A tool that answers with a word of its own.
@@ -40,22 +40,7 @@ pub(crate) fn tool_of(name: &str, toolset: &str) -> Arc<dyn Tool> {
 
 /// A tool without anything special.
 pub(crate) fn spec(name: &str) -> ToolSpec {
-    ToolSpec {
-        name: ToolName::new(name).expect(name),
-        toolset: "words".to_owned(),
-        description: name.to_owned(),
-        parameters: json!({}),
-        output: None,
-        emoji: None,
-        requires_env: Vec::new(),
-        max_result_size_chars: None,
-        overrides: false,
-        has_check: false,
-        has_dynamic_schema: false,
-        annotations: Annotations::default(),
-        examples: Vec::new(),
-        extensions: Vec::new(),
-    }
+    ToolSpec::new(ToolName::new(name).expect(name), "words", name, json!({}))
 }
 
 pub(crate) fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration {

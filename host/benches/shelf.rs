@@ -11,8 +11,8 @@ use serde_json::json;
 use toolhost::Limits;
 use toolhost::registry::Registry;
 use toolhost::tool::{
-    Annotations, CallError, Invocation, Origin, PluginId, Registration, SourceId, Tool, ToolName,
-    ToolOutput, ToolSpec,
+    CallError, Invocation, Origin, PluginId, Registration, SourceId, Tool, ToolName, ToolOutput,
+    ToolSpec,
 };
 
 use crate::table::Table;
@@ -30,22 +30,9 @@ impl Tool for Named {
 }
 
 fn tool(name: &str) -> Arc<dyn Tool> {
-    Arc::new(Named(ToolSpec {
-        name: ToolName::new(name).expect(name),
-        toolset: "bench".to_owned(),
-        description: "Has a name.".to_owned(),
-        parameters: json!({ "type": "object", "properties": { "text": { "type": "string" } } }),
-        output: None,
-        emoji: None,
-        requires_env: Vec::new(),
-        max_result_size_chars: None,
-        overrides: false,
-        has_check: false,
-        has_dynamic_schema: false,
-        annotations: Annotations::default(),
-        examples: Vec::new(),
-        extensions: Vec::new(),
-    }))
+    let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    let name = ToolName::new(name).expect(name);
+    Arc::new(Named(ToolSpec::new(name, "bench", "Has a name.", parameters)))
 }
 
 /// A registration of ten tools.

@@ -72,24 +72,11 @@ impl ResultRead {
             "required": ["id"],
             "additionalProperties": false
         });
-        ResultRead {
-            spec: ToolSpec {
-                name: ToolName::new("result_read").expect("a name"),
-                toolset: "results".to_owned(),
-                description: "Reads a part of a tool's result that was too large to show. A result like that is shown as a preview with an id; offsets count characters. Results are kept until the session ends.".to_owned(),
-                parameters,
-                output: None,
-                emoji: None,
-                requires_env: Vec::new(),
-                max_result_size_chars: None,
-                overrides: false,
-                has_check: false,
-                has_dynamic_schema: false,
-                annotations: Annotations { read_only: Some(true), ..Annotations::default() },
-                examples: Vec::new(),
-                extensions: Vec::new(),
-            },
-        }
+        let description = "Reads a part of a tool's result that was too large to show. A result like that is shown as a preview with an id; offsets count characters. Results are kept until the session ends.";
+        let name = ToolName::new("result_read").expect("a name");
+        let annotations = Annotations { read_only: Some(true), ..Annotations::default() };
+        let spec = ToolSpec::new(name, "results", description, parameters);
+        ResultRead { spec: ToolSpec { annotations, ..spec } }
     }
 }
 

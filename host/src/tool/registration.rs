@@ -200,6 +200,26 @@ pub struct Example {
 }
 
 impl ToolSpec {
+    /// A tool with nothing special: no requirements, hints, examples or extensions.
+    pub fn new(name: ToolName, toolset: &str, description: &str, parameters: Value) -> ToolSpec {
+        ToolSpec {
+            name,
+            toolset: toolset.to_owned(),
+            description: description.to_owned(),
+            parameters,
+            output: None,
+            emoji: None,
+            requires_env: Vec::new(),
+            max_result_size_chars: None,
+            overrides: false,
+            has_check: false,
+            has_dynamic_schema: false,
+            annotations: Annotations::default(),
+            examples: Vec::new(),
+            extensions: Vec::new(),
+        }
+    }
+
     /// The name of the check that the tool shares with others of its source, if it does.
     pub fn shared_check(&self) -> Option<&str> {
         self.extensions.iter().find(|(name, _)| name == "check").map(|(_, value)| value.as_str())
