@@ -65,8 +65,11 @@ impl Bare {
         let engine = Engine::new(&config).expect("an engine");
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("WASI");
-        bindings::Plugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
-            .expect("the contract");
+        // Of the contract, what the measured components import.
+        log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).expect("log");
+        progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
+            .expect("progress");
+        types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).expect("types");
         Bare { engine, linker }
     }
 

@@ -10,8 +10,12 @@
 //! [plugins.weather]              # by plugin id
 //! allow_tool_override = true     # may replace tools and take reserved names
 //! dirs = ["/data:ro"]            # HOST[=GUEST]:ro|rw; written by `toolhost grant`
-//! env = ["WEATHER_TOKEN"]        # environment variables, by name
+//! http = ["https://api.example.com"]  # [METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]
+//! env = ["LANG"]                 # environment variables, by name
+//! secrets = ["KEY@api.example.com:query=appid"]  # NAME@HOST[:PORT]:header=HEADER|query=PARAMETER
+//! kv = true                      # a store of its own
 //! hooks = ["pre-call:web_*"]     # EVENT:TOOL
+//! exclusive = [["dirs", "http"]] # one call uses only one kind of a group
 //!
 //! [toolsets.mine]                # toolsets of one's own
 //! description = "What I use"
@@ -37,7 +41,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use toml_edit::Document;
 
-use crate::authority::Grants;
+use crate::authority::{Exclusive, Grants};
 use crate::guardrails::GuardrailSettings;
 use crate::limits::Limits;
 use crate::tool::PluginId;
@@ -68,6 +72,8 @@ pub struct PluginConfig {
     pub allow_tool_override: bool,
     /// What it may use, if that was granted to its present bytes.
     pub grants: Grants,
+    /// Kinds of authority of which one call may use only one.
+    pub exclusive: Vec<Exclusive>,
 }
 
 /// What is wrong with a configuration, and where.
@@ -96,6 +102,19 @@ impl Config {
                 refused.push(id.clone());
             }
             ours.allow_tool_override &= theirs.allow_tool_override;
+            // Read on top of ours, so what is missing there was written over.
+            let missing = ours.exclusive.iter().any(|group| !theirs.exclusive.contains(group));
+            ours.exclusive.extend(
+                theirs
+                    .exclusive
+                    .iter()
+                    .filter(|group| !ours.exclusive.contains(group))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
+            if missing && !refused.contains(id) {
+                refused.push(id.clone());
+            }
         }
         for (name, toolset) in &project.toolsets {
             self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
@@ -191,7 +210,7 @@ mod tests {
         assert_eq!(config.platforms["cli"].toolsets, Some(vec![]));
         assert_eq!(config.variables(), ["TOKEN"]);
         let id = PluginId::from_stem("a").expect("an id");
-        assert_eq!(config.plugins[&id].grants.flags(), ["--env TOKEN", "--hook pre-call:*"]);
+        assert_eq!(config.plugins[&id].grants.flags(), ["--env TOKEN", "--hook 'pre-call:*'"]);
         let text = "[guardrails]\nhard_stop_enabled = true\nwarn_after = { exact_failure = 4 }";
         let config = parse(text, &Config::default()).expect("a configuration");
         assert!(config.guardrails.hard_stop_enabled && config.guardrails.warnings_enabled);

@@ -15,6 +15,7 @@ mod imports;
 mod instance;
 mod loader;
 mod optional;
+mod rights;
 mod store;
 
 pub use child::{COMPILE_COMMAND, compile_here};

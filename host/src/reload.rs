@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::task::{Id, JoinSet};
 
 use crate::authority::Grants;
-use crate::config::Config;
+use crate::config::{Config, PluginConfig};
 use crate::limits::Limits;
 use crate::lock::Pin;
 use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
@@ -153,7 +153,7 @@ fn publish(
             counted.push((id.clone(), digest, is_bundled, found.candidate.path.clone()));
             let settings = config.plugins.get(&id).cloned().unwrap_or_default();
             ready.grants =
-                authorise(&found.candidate, &mut plugin, &settings.grants, is_bundled, remembered);
+                authorise(&found.candidate, &mut plugin, &settings, is_bundled, remembered);
             registrations.push(Registration {
                 origin: ready.origin,
                 rank: found.rank,
@@ -193,19 +193,20 @@ fn guard(registrations: &mut Vec<Registration>, config: &Config) {
 fn authorise(
     candidate: &Candidate,
     plugin: &mut Loaded,
-    grants: &Grants,
+    settings: &PluginConfig,
     is_bundled: bool,
     remembered: &Remembered,
 ) -> Vec<String> {
+    let PluginConfig { grants, exclusive, .. } = settings;
     let pinned = remembered
         .pins
         .iter()
         .find(|pin| pin.folder == candidate.folder && pin.id == candidate.id.as_str());
     let trusted = is_bundled || pinned.is_some_and(|pin| pin.digest == *plugin.facts.digest);
     if trusted || grants.is_empty() {
-        return plugin.grant(grants);
+        return plugin.grant(grants, exclusive);
     }
-    plugin.grant(&Grants::default());
+    plugin.grant(&Grants::default(), exclusive);
     let id = &candidate.id;
     let why = match pinned {
         Some(_) => "its bytes have changed since it was granted",

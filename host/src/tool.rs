@@ -90,6 +90,8 @@ pub struct Held {
     pub variables: bool,
     /// It sends requests.
     pub http: bool,
+    /// It keeps things in a store of its own.
+    pub kv: bool,
     /// It runs processes.
     pub processes: bool,
     /// Its source has hooks.
@@ -103,6 +105,7 @@ impl Held {
         writes: true,
         variables: true,
         http: true,
+        kv: true,
         processes: true,
         hooks: true,
     };

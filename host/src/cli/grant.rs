@@ -2,22 +2,22 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
-use crate::authority::{self, DirGrant, Grants, HookGrant};
+use crate::authority::{DirGrant, Grants, Kind};
 use crate::config::{self, ConfigError};
 use crate::lock::{self, Pin};
 use crate::plugin;
 use crate::reload;
 use crate::tool::PluginId;
 
-/// Lets a plugin use a directory, a variable or a hook, from now on.
+/// Lets a plugin use something, from now on.
 ///
 /// The grant is written to the operator's `toolhost.toml` and holds for the plugin's present
 /// bytes: when they change, it gives nothing until it is granted again. A plugin gets of a grant
@@ -27,32 +27,83 @@ pub(super) struct GrantArguments {
     /// The plugin's id: its file name without `.wasm`.
     id: String,
 
-    /// The directory, read (`ro`) or read and changed (`rw`); may be repeated. HOST may be
-    /// relative; GUEST is where the plugin sees it, by default at the same path, and the current
-    /// directory also as `.`.
-    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
-    dir: Vec<String>,
-
-    /// An environment variable of toolhost's own environment, by its name; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    env: Vec<String>,
-
-    /// Let it hear of, change or stop calls of other plugins' tools; may be repeated. EVENT is
-    /// request, pre-call, post-call or transform; TOOL a name, or the beginning of one and `*`.
-    #[arg(long, value_name = "EVENT:TOOL")]
-    hook: Vec<String>,
+    #[command(flatten)]
+    grants: GrantFlags,
 }
 
-/// Takes back everything that a plugin was granted.
+/// Takes back what a plugin was granted: what is named, or else everything.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArguments {
     /// The plugin's id: its file name without `.wasm`.
     id: String,
+
+    #[command(flatten)]
+    grants: GrantFlags,
+}
+
+/// Grants, as they are written on the command line; each may be repeated.
+#[derive(Debug, clap::Args)]
+struct GrantFlags {
+    /// A directory, read (`ro`) or read and changed (`rw`). HOST may be relative; GUEST is where
+    /// the plugin sees it, by default at the same path, and the current directory also as `.`.
+    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
+    dir: Vec<String>,
+
+    /// Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as
+    /// `https://api.example.com` or `GET https://*.example.com/v1/`. Addresses of this machine
+    /// and its networks are refused unless HOST is such an address or `localhost`, or the word
+    /// `private` follows.
+    #[arg(long, value_name = "HOST")]
+    http: Vec<String>,
+
+    /// An environment variable of toolhost's own environment, by its name.
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+
+    /// A secret, put into one header or query parameter of requests to one host; the plugin
+    /// never sees it. `toolhost secret set NAME` sets its value.
+    #[arg(long, value_name = "NAME@HOST:header=HEADER|query=PARAMETER")]
+    secret: Vec<String>,
+
+    /// A small store of its own that outlives calls.
+    #[arg(long)]
+    kv: bool,
+
+    /// Let it hear of, change or stop calls of other plugins' tools. EVENT is request, pre-call,
+    /// post-call or transform; TOOL a name, or the beginning of one and `*`.
+    #[arg(long, value_name = "EVENT:TOOL")]
+    hook: Vec<String>,
+}
+
+impl GrantFlags {
+    fn read(&self) -> Result<Grants, Failure> {
+        let here = working_directory()?;
+        let mut grants = Grants { kv: self.kv, ..Grants::default() };
+        let given = [
+            (Kind::Dirs, &self.dir),
+            (Kind::Http, &self.http),
+            (Kind::Env, &self.env),
+            (Kind::Secrets, &self.secret),
+            (Kind::Hooks, &self.hook),
+        ];
+        for (kind, texts) in given {
+            for text in texts {
+                let added = grants.add(kind, text, Some(&here));
+                added.map_err(|error| Failure::usage(error.to_string()))?;
+            }
+        }
+        Ok(grants)
+    }
 }
 
 pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
-    let grants = read_grants(given)?;
+    let grants = given.grants.read()?;
+    if grants.is_empty() {
+        return Err(Failure::usage("nothing to grant").hint(
+            "name what: `--dir`, `--http`, `--env`, `--secret`, `--kv` or `--hook`; `toolhost doctor` shows what plugins ask for",
+        ));
+    }
     let settings = home.settings(global)?;
     for dir in &grants.dirs {
         plugin::check_grant(dir, &settings.directories).map_err(Failure::usage)?;
@@ -71,61 +122,68 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     edit(&home.operators_file(global), |text| {
         config::with_grants(text, &id, &grants).map(|text| (text, ()))
     })?;
-    let dirs: Vec<String> = grants.dirs.iter().map(ToString::to_string).collect();
-    let hooks: Vec<String> = grants.hooks.iter().map(ToString::to_string).collect();
     if ui.json {
-        return ui.json(&json!({
-            "plugin": id.as_str(), "dirs": dirs, "env": grants.env, "hooks": hooks, "digest": digest,
-        }));
+        let mut report = to_json(&grants);
+        report["plugin"] = id.as_str().into();
+        report["digest"] = digest.into();
+        return ui.json(&report);
     }
-    let env = grants.env.iter().map(|name| format!("the variable {name}"));
-    let hooks = hooks.iter().map(|hook| format!("the hook {hook}"));
-    for what in dirs.into_iter().chain(env).chain(hooks) {
+    for (kind, text) in grants.all() {
+        let what = in_words(kind, &text);
         ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
     }
     Ok(())
 }
 
-fn read_grants(given: &GrantArguments) -> Result<Grants, Failure> {
-    let grants = Grants {
-        dirs: given.dir.iter().map(|dir| read_dir(dir)).collect::<Result<_, _>>()?,
-        env: given.env.clone(),
-        hooks: given
-            .hook
-            .iter()
-            .map(|hook| HookGrant::parse(hook))
-            .collect::<Result<_, _>>()
-            .map_err(|error| Failure::usage(error.to_string()))?,
-    };
-    for name in &grants.env {
-        authority::check_variable(name).map_err(|error| Failure::usage(error.to_string()))?;
+/// The grants by their keys.
+fn to_json(grants: &Grants) -> Value {
+    let mut report = json!({});
+    for kind in Kind::ALL {
+        report[kind.key()] = match kind {
+            Kind::Kv => grants.kv.into(),
+            kind => grants.texts(kind).into(),
+        };
     }
-    if grants.is_empty() {
-        return Err(Failure::usage("nothing to grant")
-            .hint("name what: `--dir HOST:ro|rw`, `--env NAME` or `--hook EVENT:TOOL`"));
+    report
+}
+
+/// A grant, in the middle of a sentence.
+fn in_words(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Dirs => text.to_owned(),
+        Kind::Kv => "a store of its own".to_owned(),
+        kind => format!("the {} {text}", kind.noun()),
     }
-    Ok(grants)
 }
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
-    let count = edit(&home.operators_file(global), |text| config::without_grants(text, &id))?;
-    lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
+    let chosen = given.grants.read()?;
+    let count =
+        edit(&home.operators_file(global), |text| config::without_grants(text, &id, &chosen))?;
+    if chosen.is_empty() {
+        lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
+    }
     if ui.json {
         return ui.json(&json!({ "plugin": id.as_str(), "revoked": count }));
     }
     ui.line(&match count {
-        0 => format!("plugin:{id} had no grant"),
+        0 if chosen.is_empty() => format!("plugin:{id} had no grant"),
+        0 => format!("plugin:{id} had no such grant"),
         count => format!("plugin:{id} has lost {count} grant{}", if count == 1 { "" } else { "s" }),
     })
 }
 
 /// Reads a directory grant from the command line, where relative paths are of here.
 pub(super) fn read_dir(text: &str) -> Result<DirGrant, Failure> {
-    let here = std::env::current_dir()
+    DirGrant::parse(text, Some(&working_directory()?))
+        .map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
         .and_then(fs::canonicalize)
-        .map_err(|error| Failure::usage(format!("the current directory is gone: {error}")))?;
-    DirGrant::parse(text, Some(&here)).map_err(|error| Failure::usage(error.to_string()))
+        .map_err(|error| Failure::usage(format!("the current directory is gone: {error}")))
 }
 
 fn read_id(text: &str) -> Result<PluginId, Failure> {

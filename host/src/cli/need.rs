@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::inspect::need_line;
-use crate::authority::{Grants, HookGrant};
+use crate::authority::{self, Grants, HookGrant, HttpGrant, Kind};
 use crate::tool::{Need, PluginId};
 
 /// Says of each need for which nothing is granted what it is, and how to grant it.
@@ -23,37 +23,48 @@ pub(super) fn unmet(id: &PluginId, needs: &[Need], grants: &Grants) -> Vec<Strin
 
 /// The flags of `toolhost grant` that a need lacks, or nothing if it is met.
 fn flags(need: &Need, grants: &Grants) -> Option<Vec<String>> {
-    // What `grant` has no flag for is not met, whatever was granted.
     let value: Value = serde_json::from_str(&need.value).unwrap_or_default();
-    let flags: Vec<String> = match need.kind.as_str() {
-        "dirs" if !grants.dirs.is_empty() => Vec::new(),
-        "dirs" => {
+    // What `grant` has no flag for is not met, whatever was granted.
+    let Some(kind) = Kind::of_key(&need.kind) else { return Some(Vec::new()) };
+    let asked: Vec<String> = match kind {
+        Kind::Dirs if !grants.dirs.is_empty() => Vec::new(),
+        Kind::Dirs => {
             let access = if value["access"] == "rw" { "rw" } else { "ro" };
             vec![match value["path"].as_str() {
-                Some(path) if path != "*" => format!("--dir HOST={path}:{access}"),
-                _ => format!("--dir HOST:{access}"),
+                Some(path) if path != "*" => format!("HOST={path}:{access}"),
+                _ => format!("HOST:{access}"),
             }]
         }
-        "env" => {
-            let names = texts(&value["names"]);
-            let lacking = names.iter().filter(|name| !grants.env.contains(name));
-            lacking.map(|name| format!("--env {name}")).collect()
+        Kind::Http => {
+            let read = |host: String| HttpGrant::parse(&host).ok().map(|grant| grant.to_string());
+            texts(&value["hosts"]).into_iter().filter_map(read).collect()
         }
-        "hooks" => {
-            let tools = texts(&value["tools"]);
-            let events = texts(&value["events"]);
-            let all = events
-                .iter()
-                .flat_map(|event| tools.iter().map(move |tool| format!("{event}:{tool}")));
+        Kind::Env => texts(&value["names"]),
+        Kind::Secrets => {
+            let asked = authority::asked_secrets(std::slice::from_ref(need));
+            asked.iter().map(ToString::to_string).collect()
+        }
+        Kind::Kv => vec!["kv".to_owned()],
+        Kind::Hooks => {
+            let (events, tools) = (texts(&value["events"]), texts(&value["tools"]));
+            let with_tools =
+                |event: &String| tools.iter().map(|tool| format!("{event}:{tool}")).collect();
+            let all: Vec<String> = events.iter().flat_map::<Vec<String>, _>(with_tools).collect();
             let lacks = |hook: &String| {
                 let parsed = HookGrant::parse(hook);
                 // A grant of another pattern may well be what the operator wants.
                 parsed.is_ok_and(|hook| !grants.hooks.iter().any(|held| held.event == hook.event))
             };
-            all.filter(lacks).map(|hook| format!("--hook {hook}")).collect()
+            all.into_iter().filter(lacks).collect()
         }
-        _ => return Some(Vec::new()),
     };
+    let held = grants.texts(kind);
+    // What somebody granted in part, they may well want in part.
+    let lacks = |text: &&String| match kind {
+        Kind::Http => held.is_empty(),
+        _ => !held.contains(text),
+    };
+    let flags: Vec<String> = asked.iter().filter(lacks).map(|text| kind.flag_for(text)).collect();
     (!flags.is_empty()).then_some(flags)
 }
 

@@ -3,11 +3,8 @@
 use toml_edit::{Array, DocumentMut, Item};
 
 use super::{ConfigError, reader};
-use crate::authority::Grants;
+use crate::authority::{Grants, Kind};
 use crate::tool::PluginId;
-
-/// The keys of a plugin's table that hold grants.
-const KEYS: [&str; 3] = ["dirs", "env", "hooks"];
 
 /// Returns the text with `grants` added to what a plugin is granted.
 ///
@@ -21,45 +18,67 @@ pub fn with_grants(text: &str, id: &PluginId, grants: &Grants) -> Result<String,
     let plugins = plugins.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
     let plugin = plugins.entry(id.as_str()).or_insert(toml_edit::table());
     let plugin = plugin.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
-    let texts: [Vec<String>; 3] = [
-        grants.dirs.iter().map(ToString::to_string).collect(),
-        grants.env.clone(),
-        grants.hooks.iter().map(ToString::to_string).collect(),
-    ];
-    for (key, texts) in KEYS.into_iter().zip(texts) {
-        if texts.is_empty() {
+    for (kind, text) in grants.all() {
+        let key = kind.key();
+        if kind == Kind::Kv {
+            plugin.insert(key, toml_edit::value(true));
             continue;
         }
         let list = plugin.entry(key).or_insert(toml_edit::value(Array::new()));
         let list = list.as_array_mut().ok_or_else(|| misplaced(key))?;
-        for text in texts {
-            if !list.iter().any(|known| known.as_str() == Some(&text)) {
-                list.push(text);
-            }
+        if !list.iter().any(|known| known.as_str() == Some(&text)) {
+            list.push(text);
         }
     }
     Ok(document.to_string())
 }
 
-/// Returns the text without any grant of a plugin, and how many there were.
+/// Returns the text without grants of a plugin, and how many were taken away: those of
+/// `chosen`, or all of them if that is empty.
 ///
 /// # Errors
-/// If the text is not TOML.
-pub fn without_grants(text: &str, id: &PluginId) -> Result<(String, usize), ConfigError> {
+/// If the text is not TOML, or a list in that place is none.
+pub fn without_grants(
+    text: &str,
+    id: &PluginId,
+    chosen: &Grants,
+) -> Result<(String, usize), ConfigError> {
     let mut document = editable(text)?;
     let plugin = document
         .get_mut("plugins")
         .and_then(Item::as_table_like_mut)
         .and_then(|plugins| plugins.get_mut(id.as_str()))
         .and_then(Item::as_table_like_mut);
+    let Some(plugin) = plugin else { return Ok((document.to_string(), 0)) };
     let mut count = 0;
-    if let Some(plugin) = plugin {
-        for key in KEYS {
-            let removed = plugin.remove(key);
-            count += removed.as_ref().and_then(Item::as_array).map_or(0, Array::len);
+    for kind in Kind::ALL {
+        let (key, texts) = (kind.key(), chosen.texts(kind));
+        if texts.is_empty() && !chosen.is_empty() {
+            continue;
         }
+        let Some(item) = plugin.get_mut(key) else { continue };
+        match item.as_array_mut() {
+            None => count += usize::from(item.as_bool() == Some(true)),
+            Some(list) if chosen.is_empty() => count += list.len(),
+            Some(list) => {
+                let before = list.len();
+                list.retain(|known| known.as_str().is_none_or(|known| !same(kind, known, &texts)));
+                count += before - list.len();
+                if !list.is_empty() {
+                    continue;
+                }
+            }
+        }
+        plugin.remove(key);
     }
     Ok((document.to_string(), count))
+}
+
+/// Tells whether a text stands for one of these grants, however it is written.
+fn same(kind: Kind, known: &str, texts: &[String]) -> bool {
+    let mut read = Grants::default();
+    // What cannot be read is no grant at all, and stays for its owner to mend.
+    read.add(kind, known, None).is_ok() && read.texts(kind).iter().all(|text| texts.contains(text))
 }
 
 fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
@@ -91,7 +110,11 @@ mod tests {
             config.plugins[&id].grants.flags(),
             ["--dir /a:ro", "--dir /b=c:rw", "--env TOKEN"]
         );
-        let (revoked, count) = without_grants(&granted, &id).expect("edited");
+        let (revoked, count) = without_grants(&granted, &id, &dirs(&["/a:ro"])).expect("edited");
+        assert_eq!(count, 1);
+        let config = parse(&revoked, &Config::default()).expect("a configuration");
+        assert_eq!(config.plugins[&id].grants.flags(), ["--dir /b=c:rw", "--env TOKEN"]);
+        let (revoked, count) = without_grants(&granted, &id, &Grants::default()).expect("edited");
         assert_eq!(count, 3);
         let config = parse(&revoked, &Config::default()).expect("a configuration");
         assert!(config.plugins[&id].grants.is_empty());

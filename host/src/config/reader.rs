@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml_edit::{Item, TableLike};
 
 use super::{ConfigError, PluginConfig};
-use crate::authority::{DirGrant, HookGrant, check_variable};
+use crate::authority::{Exclusive, Grants, Kind};
 use crate::guardrails::{GuardrailSettings, Thresholds};
 use crate::limits::{LimitError, Limits};
 use crate::text;
@@ -51,21 +51,21 @@ impl Reader<'_> {
             }
             let settings = self.table(key, item)?;
             let config = plugins.entry(id).or_default();
-            let known = ["allow_tool_override", "dirs", "env", "hooks"];
+            let mut known = vec!["allow_tool_override", "exclusive"];
+            known.extend(Kind::ALL.map(Kind::key));
             for (name, item) in self.entries(settings, &known)? {
-                let grants = &mut config.grants;
-                match name {
-                    "dirs" => {
-                        grants.dirs = self.list(name, item, |text| DirGrant::parse(text, None))?;
+                match (name, Kind::of_key(name)) {
+                    ("exclusive", _) => config.exclusive = self.exclusive(name, item)?,
+                    (_, Some(Kind::Kv)) => config.grants.kv = self.flag(name, item)?,
+                    (_, Some(kind)) => {
+                        let mut read = Grants::default();
+                        for text in self.texts(name, item)? {
+                            let added = read.add(kind, &text, None);
+                            added.map_err(|error| self.error(item, error.to_string()))?;
+                        }
+                        config.grants.replace(kind, read);
                     }
-                    "env" => {
-                        let read = |text: &str| check_variable(text).map(|()| text.to_owned());
-                        grants.env = self.list(name, item, read)?;
-                    }
-                    "hooks" => grants.hooks = self.list(name, item, HookGrant::parse)?,
-                    _ => {
-                        config.allow_tool_override = self.flag(name, item)?;
-                    }
+                    _ => config.allow_tool_override = self.flag(name, item)?,
                 }
             }
         }
@@ -158,6 +158,22 @@ impl Reader<'_> {
 
     fn texts(&self, key: &str, item: &Item) -> Result<Vec<String>, ConfigError> {
         self.list(key, item, |text| Ok::<_, std::convert::Infallible>(text.to_owned()))
+    }
+
+    /// Groups of kinds, such as `[["dirs", "http"]]`.
+    fn exclusive(&self, key: &str, item: &Item) -> Result<Vec<Exclusive>, ConfigError> {
+        let must = || {
+            let shape = "a list of groups, such as [[\"dirs\", \"http\"]]";
+            self.error(item, format!("`{key}` must be {shape}"))
+        };
+        let groups = item.as_array().ok_or_else(must)?;
+        let group = |group: &toml_edit::Value| {
+            let kinds = group.as_array().ok_or_else(must)?;
+            let kinds = kinds.iter().map(toml_edit::Value::as_str).collect::<Option<Vec<_>>>();
+            let read = Exclusive::new(&kinds.ok_or_else(must)?);
+            read.map_err(|problem| self.error(item, format!("`{key}`: {problem}")))
+        };
+        groups.iter().map(group).collect()
     }
 
     /// A list of texts, each of which `read` understands.

@@ -1,5 +1,7 @@
-//! What a guest may ask of the host; its authority answers. Today every guest has none.
+//! What a guest may ask of the host; its authority answers.
 
+pub(super) mod kv;
 pub(super) mod log;
 pub(super) mod progress;
+pub(super) mod secrets;
 pub(super) mod wasi;

@@ -11,11 +11,12 @@ use super::convert;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::optional::Optional;
-use super::store::{self, Allowed, Denied, Guest, HostCallsExceeded};
-use crate::authority::{self, Access, DirGrant, HookGrant, Variables};
+use super::rights::{Authority, Rights};
+use super::store::{self, Denied, Guest, HostCallsExceeded};
+use crate::authority::{self, Access, DirGrant, Variables};
 use crate::limits::Limits;
 use crate::text;
-use crate::tool::{CallError, Code, Held, Invocation, Meter, Need, Tool, ToolOutput, ToolSpec};
+use crate::tool::{CallError, Code, Held, Invocation, Meter, Tool, ToolOutput, ToolSpec};
 
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
@@ -23,21 +24,12 @@ pub(super) struct Prepared {
     pub(super) pre: PluginPre<Guest>,
     pub(super) optional: Optional,
     /// For logs and hints.
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     pub(super) rules: Arc<DirectoryRules>,
     /// Values of variables, of which it sees those it was granted.
     pub(super) variables: Arc<Variables>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
     pub(super) authority: OnceLock<Authority>,
-}
-
-/// What a plugin asked for, and what it was granted.
-#[derive(Debug, Default)]
-pub(super) struct Authority {
-    pub(super) needs: Vec<Need>,
-    pub(super) directories: Vec<Directory>,
-    pub(super) env: Vec<String>,
-    pub(super) hooks: Vec<HookGrant>,
 }
 
 /// One tool of a component.
@@ -63,7 +55,7 @@ impl Tool for PluginTool {
     }
 
     fn unmet(&self) -> Vec<String> {
-        let granted = self.plugin.authority.get().map_or(&[][..], |authority| &authority.env);
+        let granted = self.plugin.authority.get().map_or(&[][..], |held| &held.grants.env);
         let unmet = |name: &String| {
             let value = self.plugin.variables.0.get(name);
             if !granted.contains(name) {
@@ -90,13 +82,15 @@ impl Tool for PluginTool {
     }
 
     fn held(&self) -> Held {
-        let allowed = self.allowed(&[]);
-        let with = |access| allowed.directories.iter().any(|(_, granted)| *granted == access);
-        let hooks = self.plugin.authority.get().is_some_and(|held| !held.hooks.is_empty());
+        let rights = self.rights();
+        let with = |access| rights.directories.iter().any(|(_, granted)| *granted == access);
+        let hooks = self.plugin.authority.get().is_some_and(|held| !held.grants.hooks.is_empty());
         Held {
             reads: with(Access::Read),
             writes: with(Access::Write),
-            variables: !allowed.variables.is_empty(),
+            variables: !rights.variables.is_empty(),
+            http: !rights.http.is_empty(),
+            kv: rights.kv,
             hooks,
             ..Held::default()
         }
@@ -109,14 +103,14 @@ impl PluginTool {
         let limits = &engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
         let meter = Arc::clone(&invocation.meter);
-        let for_this_call = self.for_this_call(invocation.dirs)?;
+        let rights = self.rights_of_call(invocation.dirs)?;
         let mut store = store::new(
             engine,
             &self.plugin.id,
             meter,
             invocation.progress,
             transfer_bytes_max,
-            &self.allowed(&for_this_call),
+            rights,
         )
         .map_err(|error| {
             CallError::new(Code::Internal, "a granted directory is gone")
@@ -151,55 +145,35 @@ impl PluginTool {
 }
 
 impl PluginTool {
-    /// What this tool may use, with the directories of one call besides.
-    pub(super) fn allowed<'a>(&'a self, more: &'a [Directory]) -> Allowed<'a> {
-        self.plugin.allowed(self.spec.name.as_str(), &self.spec.requires_env, more)
+    /// What this tool may use.
+    pub(super) fn rights(&self) -> Arc<Rights> {
+        let authority = self.plugin.authority.get();
+        authority.map(|held| held.of_tool(self.spec.name.as_str())).unwrap_or_default()
     }
 
-    /// Opens the directories that were granted for one call alone.
-    fn for_this_call(&self, dirs: &[String]) -> Result<Vec<Directory>, CallError> {
+    /// What this tool may use, with the directories that were granted for one call alone.
+    fn rights_of_call(&self, dirs: &[String]) -> Result<Arc<Rights>, CallError> {
+        let mut rights = self.rights();
         let denied = |message: String| CallError::new(Code::Denied, message);
-        let open = |text: &String| {
+        for text in dirs {
             let grant = DirGrant::parse(text, None).map_err(|error| denied(error.to_string()))?;
             let needs = self.plugin.authority.get().map(|authority| &authority.needs);
             let tool = self.spec.name.as_str();
-            if needs.and_then(|needs| authority::access(needs, tool, &grant)).is_none() {
-                return Err(denied(format!(
+            let access = needs.and_then(|needs| authority::access(needs, tool, &grant));
+            let access = access.ok_or_else(|| {
+                denied(format!(
                     "`{tool}` of plugin:{} does not ask for the directory {}, so it is not granted",
                     self.plugin.id, grant.guest
-                )));
-            }
-            Directory::open(&grant, &self.plugin.rules).map_err(denied)
-        };
-        dirs.iter().map(open).collect()
+                ))
+            })?;
+            let directory = Directory::open(&grant, &self.plugin.rules).map_err(denied)?;
+            Arc::make_mut(&mut rights).with(directory, access);
+        }
+        Ok(rights)
     }
 }
 
 impl Prepared {
-    /// What one tool may use of what the plugin was granted; of a hook, the name is empty.
-    pub(super) fn allowed<'a>(
-        &'a self,
-        tool: &str,
-        requires_env: &[String],
-        more: &'a [Directory],
-    ) -> Allowed<'a> {
-        let Some(authority) = self.authority.get() else { return Allowed::default() };
-        let directories = authority.directories.iter().chain(more).filter_map(|directory| {
-            Some((directory, authority::access(&authority.needs, tool, &directory.grant)?))
-        });
-        let names = match authority.env.as_slice() {
-            [] => Vec::new(),
-            granted => authority::variables(&authority.needs, requires_env, tool, granted),
-        };
-        let variable = |name: &String| {
-            self.variables.0.get_key_value(name).map(|(name, value)| (&**name, &**value))
-        };
-        Allowed {
-            directories: directories.collect(),
-            variables: names.iter().filter_map(variable).collect(),
-        }
-    }
-
     /// Runs `register` in a store without any authority.
     ///
     /// # Cancel safety
@@ -210,9 +184,8 @@ impl Prepared {
     ) -> Result<Result<types::Registration, String>, CallError> {
         let limits = &self.engine.limits;
         let allowed = limits.registration_bytes_max.0;
-        let mut store =
-            store::new(&self.engine, &self.id, meter, None, allowed, &Allowed::default())
-                .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
+        let mut store = store::new(&self.engine, &self.id, meter, None, allowed, Arc::default())
+            .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
         let answer = match self.instantiate(&mut store).await {
             Ok(instance) => instance.call_register(&mut store).await,
             Err(error) => Err(error),

@@ -19,9 +19,10 @@ use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
 use super::directories::{Directory, DirectoryRules};
 use super::engine::{Engine, EngineError};
-use super::instance::{Authority, PluginTool, Prepared};
+use super::instance::{PluginTool, Prepared};
 use super::optional::{Optional, PluginHooks};
-use crate::authority::{self, Grants, Variables};
+use super::rights::{Authority, Given};
+use crate::authority::{self, Exclusive, Grants, Kind, Variables};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
@@ -58,7 +59,7 @@ impl Loaded {
     /// this has made sure that the grants were given to these bytes.
     ///
     /// Returns for each grant that gives nothing why it does not.
-    pub fn grant(&mut self, grants: &Grants) -> Vec<String> {
+    pub fn grant(&mut self, grants: &Grants, exclusive: &[Exclusive]) -> Vec<String> {
         let (mut directories, mut problems) = (Vec::new(), Vec::new());
         for grant in &grants.dirs {
             match Directory::open(grant, &self.prepared.rules) {
@@ -67,22 +68,25 @@ impl Loaded {
             }
         }
         let needs = self.registration.needs.clone();
-        let mut idle = |given: bool, asked: bool, what: &str| {
-            if given && !asked {
+        let specs = || self.registration.tools.iter().map(|tool| tool.spec());
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        for kind in Kind::ALL {
+            let given = match kind {
+                Kind::Dirs => !directories.is_empty(),
+                kind => !grants.texts(kind).is_empty(),
+            };
+            let asked = authority::asks_for(&needs, kind)
+                || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
+            if given && (!asked || kind == Kind::Hooks && !has_hooks) {
+                let what = kind.noun();
                 problems.push(format!("it asks for no {what}, so the grant gives nothing"));
             }
-        };
-        idle(!directories.is_empty(), authority::asks_for(&needs, "dirs"), "directory");
-        let requires =
-            self.registration.tools.iter().any(|tool| !tool.spec().requires_env.is_empty());
-        let asks_for_env = requires || authority::asks_for(&needs, "env");
-        idle(!grants.env.is_empty(), asks_for_env, "variable");
-        let has_hooks = self.prepared.optional.hooks.is_some();
-        let asks_for_hooks = has_hooks && authority::asks_for(&needs, "hooks");
-        idle(!grants.hooks.is_empty(), asks_for_hooks, "hook");
-        let (env, hooks) = (grants.env.clone(), grants.hooks.clone());
-        let authority = Authority { needs, directories, env, hooks };
-        let hears = asks_for_hooks && !authority.hooks.is_empty();
+        }
+        let variables = &self.prepared.variables;
+        let given = Given { grants, directories: &directories, variables, exclusive };
+        let hears =
+            has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
+        let authority = Authority::new(needs, specs(), &given);
         if self.prepared.authority.set(authority).is_ok() && hears {
             self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
         }
@@ -341,7 +345,7 @@ impl Loader {
             engine: Arc::clone(&self.engine),
             pre,
             optional,
-            id,
+            id: id.into(),
             rules: Arc::clone(&self.rules),
             variables: Arc::clone(&self.variables),
             authority: OnceLock::new(),

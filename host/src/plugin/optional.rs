@@ -11,7 +11,8 @@ use wasmtime::component::InstancePre;
 use super::bindings::{availability, hooks, schema_override};
 use super::convert::{self, Exported};
 use super::instance::{PluginTool, Prepared, stopped};
-use super::store::{self, Allowed, Guest};
+use super::rights::{Authority, Rights};
+use super::store::{self, Guest};
 use crate::authority;
 use crate::limits::Limits;
 use crate::text;
@@ -48,9 +49,9 @@ struct Patience {
 }
 
 impl Prepared {
-    fn store(&self, meter: Arc<Meter>, allowed: &Allowed<'_>) -> Result<Store<Guest>, String> {
+    fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<Store<Guest>, String> {
         let transfer_bytes_max = self.engine.limits.transfer_bytes_max();
-        store::new(&self.engine, &self.id, meter, None, transfer_bytes_max, allowed)
+        store::new(&self.engine, &self.id, meter, None, transfer_bytes_max, rights)
             .map_err(|error| format!("a granted directory is gone: {error}"))
     }
 
@@ -99,7 +100,7 @@ impl PluginTool {
             return Ok(());
         };
         let limits = &plugin.engine.limits;
-        let mut store = plugin.store(meter, &self.allowed(&[]))?;
+        let mut store = plugin.store(meter, self.rights())?;
         let asking = async {
             let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
             let guest = availability.load(&mut store, &instance)?;
@@ -119,7 +120,7 @@ impl PluginTool {
         else {
             return Ok(None);
         };
-        let mut store = plugin.store(Arc::default(), &Allowed::default())?;
+        let mut store = plugin.store(Arc::default(), Arc::default())?;
         let asking = async {
             let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
             let guest = schema_override.load(&mut store, &instance)?;
@@ -143,7 +144,7 @@ macro_rules! ask {
             return Err("it exports no hooks".to_owned());
         };
         let limits = &plugin.engine.limits;
-        let mut store = plugin.store(Arc::default(), &plugin.allowed("", &[], &[]))?;
+        let mut store = plugin.store(Arc::default(), plugin.authority.get().map(Authority::of_hooks).unwrap_or_default())?;
         let asking = async {
             let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
             let guest = indices.load(&mut store, &instance)?;
@@ -199,7 +200,7 @@ impl Hooks for PluginHooks {
         self.0
             .authority
             .get()
-            .is_some_and(|held| authority::hears(&held.needs, &held.hooks, event, tool))
+            .is_some_and(|held| authority::hears(&held.needs, &held.grants.hooks, event, tool))
     }
 
     fn request<'a>(

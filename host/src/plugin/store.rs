@@ -8,12 +8,11 @@ use wasmtime::{ResourceLimiter, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use super::directories::Directory;
 use super::engine::{Engine, MemoryBudget, Running};
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
 use super::imports::wasi::{NoHttp, StderrTail, context};
-use crate::authority::Access;
+use super::rights::Rights;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table.
@@ -34,26 +33,21 @@ pub(super) struct Guest {
     pub(super) memory: MemoryLimiter,
     pub(super) meter: Arc<Meter>,
     pub(super) host_calls_max: u64,
+    pub(super) plugin: Arc<str>,
+    pub(super) rights: Arc<Rights>,
     _clock: Running,
 }
 
-/// What a guest may use besides its own memory; by default nothing.
-#[derive(Debug, Default)]
-pub(super) struct Allowed<'a> {
-    pub(super) directories: Vec<(&'a Directory, Access)>,
-    pub(super) variables: Vec<(&'a str, &'a str)>,
-}
-
-/// Makes a store for one guest, with no other authority than what is allowed.
+/// Makes a store for one guest, with no other authority than its rights.
 ///
 /// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
 pub(super) fn new(
     engine: &Engine,
-    name: &str,
+    plugin: &Arc<str>,
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
-    allowed: &Allowed<'_>,
+    rights: Arc<Rights>,
 ) -> wasmtime::Result<Store<Guest>> {
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
@@ -61,11 +55,11 @@ pub(super) fn new(
     table.set_max_capacity(HANDLES_MAX);
     let guest = Guest {
         table,
-        wasi: context(&stderr, allowed)?,
+        wasi: context(&stderr, &rights)?,
         http: WasiHttpCtx::new(),
         no_http: NoHttp,
         stderr,
-        log: GuestLog::new(name, limits),
+        log: GuestLog::new(plugin, limits),
         progress: GuestProgress::new(progress, limits, Instant::now()),
         memory: MemoryLimiter {
             allowed: limits.memory_bytes_max.0,
@@ -77,6 +71,8 @@ pub(super) fn new(
         },
         meter,
         host_calls_max: limits.host_calls_max.0 as u64,
+        plugin: Arc::clone(plugin),
+        rights,
         _clock: engine.run_clock(),
     };
     let mut store = Store::new(&engine.wasmtime, guest);

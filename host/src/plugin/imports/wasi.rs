@@ -9,7 +9,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error as HttpError, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::plugin::store::Allowed;
+use crate::plugin::rights::Rights;
 
 /// Random bytes in one request.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
@@ -17,7 +17,7 @@ const RANDOM_BYTES_MAX: u64 = 1 << 20;
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A context with what is allowed and no other files or variables, no arguments, no network; stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
-pub(crate) fn context(stderr: &StderrTail, allowed: &Allowed<'_>) -> wasmtime::Result<WasiCtx> {
+pub(crate) fn context(stderr: &StderrTail, rights: &Rights) -> wasmtime::Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stderr(stderr.clone())
@@ -25,10 +25,10 @@ pub(crate) fn context(stderr: &StderrTail, allowed: &Allowed<'_>) -> wasmtime::R
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
-    for (directory, access) in &allowed.directories {
+    for (directory, access) in &rights.directories {
         directory.preopen(&mut builder, *access)?;
     }
-    for (name, value) in &allowed.variables {
+    for (name, value) in &rights.variables {
         builder.env(name, value);
     }
     Ok(builder.build())

@@ -1,0 +1,201 @@
+//! Directories: what a need and a grant come to, and what no grant may reach.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{GrantError, needs_for};
+use crate::tool::Need;
+
+/// Reading, or reading and changing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// `ro`
+    Read,
+    /// `rw`
+    Write,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Access::Read => "ro",
+            Access::Write => "rw",
+        })
+    }
+}
+
+/// A directory that an operator lets a plugin use, with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirGrant {
+    /// Where it is; absolute.
+    pub host: PathBuf,
+    /// Where the plugin sees it.
+    pub guest: String,
+    /// What the plugin may do there.
+    pub access: Access,
+}
+
+impl DirGrant {
+    /// Reads a grant. A relative host path is taken from `base`, if there is one.
+    ///
+    /// # Errors
+    /// If the access is missing or unknown, a path is empty, the host path has `..`, or is
+    /// relative without a base.
+    pub fn parse(text: &str, base: Option<&Path>) -> Result<DirGrant, GrantError> {
+        let error = |problem| {
+            let shape = "HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw";
+            GrantError::new(text, "directory", problem, shape)
+        };
+        let (paths, access) = text.rsplit_once(':').ok_or(error("it says neither ro nor rw"))?;
+        let access = match access {
+            "ro" => Access::Read,
+            "rw" => Access::Write,
+            _ => return Err(error("after the last `:` stands ro or rw")),
+        };
+        let (host, guest) = match paths.split_once('=') {
+            Some((host, guest)) => (host, Some(guest)),
+            None => (paths, None),
+        };
+        if host.is_empty() || guest == Some("") {
+            return Err(error("a path is empty"));
+        }
+        let given = Path::new(host);
+        if given.components().any(|part| part == Component::ParentDir) {
+            return Err(error("the path has `..`"));
+        }
+        let host = match (given.is_absolute(), base) {
+            (true, _) => given.to_owned(),
+            // Without its `.` parts.
+            (false, Some(base)) => base.join(given).components().collect(),
+            (false, None) => return Err(error("the path is relative")),
+        };
+        let guest = guest.map_or_else(|| host.to_string_lossy().into_owned(), str::to_owned);
+        Ok(DirGrant { host, guest, access })
+    }
+}
+
+impl fmt::Display for DirGrant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.to_string_lossy();
+        if host == self.guest {
+            write!(formatter, "{host}:{}", self.access)
+        } else {
+            write!(formatter, "{host}={}:{}", self.guest, self.access)
+        }
+    }
+}
+
+/// The value of a need of kind `dirs`.
+#[derive(Debug, Deserialize)]
+struct DirNeed {
+    path: String,
+    access: String,
+}
+
+/// What a grant comes to for one tool: the access that is both needed and granted, if any.
+///
+/// A need for the path `*` is met by any directory; one for another path by a directory that the
+/// plugin sees there or below.
+pub fn access(needs: &[Need], tool: &str, grant: &DirGrant) -> Option<Access> {
+    let needed = needs_for::<DirNeed>(needs, "dirs", tool);
+    let met =
+        needed.filter(|need| need.path == "*" || Path::new(&grant.guest).starts_with(&need.path));
+    let needed =
+        met.map(|need| if need.access == "rw" { Access::Write } else { Access::Read }).max();
+    needed.map(|needed| needed.min(grant.access))
+}
+
+/// A folder of the host's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnFolder {
+    /// Where it is, without links.
+    pub path: PathBuf,
+    /// What is in it, for people.
+    pub what: &'static str,
+    /// Reading it is harmless: plugins folders hold what everybody may read.
+    pub readable: bool,
+}
+
+/// Says why a directory, named without links, may not be granted.
+pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
+    let touched = own.iter().find(|folder| {
+        let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
+        overlaps && (access == Access::Write || !folder.readable)
+    })?;
+    let (given, path, what) = (host.display(), touched.path.display(), touched.what);
+    let relation = if host.starts_with(&touched.path) { "lies inside" } else { "contains" };
+    let narrower = if touched.readable { ", or grant `ro`" } else { "" };
+    Some(format!(
+        "{given} {relation} {path}, which holds {what}; grant a narrower directory{narrower}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(text: &str) -> DirGrant {
+        DirGrant::parse(text, Some(Path::new("/project"))).expect(text)
+    }
+
+    #[test]
+    fn grants_are_read_and_written() {
+        for (text, written) in [
+            ("/data:ro", "/data:ro"),
+            ("/data=/in:rw", "/data=/in:rw"),
+            (".:ro", "/project:ro"),
+            ("./a/b=b:ro", "/project/a/b=b:ro"),
+        ] {
+            assert_eq!(grant(text).to_string(), written);
+            assert_eq!(grant(written), grant(text));
+        }
+        for bad in ["/data", "/data:rx", ":ro", "/data=:ro", "../x:ro", ""] {
+            assert!(DirGrant::parse(bad, Some(Path::new("/project"))).is_err(), "{bad}");
+        }
+        assert!(DirGrant::parse("data:ro", None).is_err());
+    }
+
+    #[test]
+    fn authority_is_need_and_grant() {
+        let need = |path: &str, access: &str, tools: &[&str]| Need {
+            kind: "dirs".to_owned(),
+            value: format!(r#"{{"path": "{path}", "access": "{access}"}}"#),
+            tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+            reason: String::new(),
+        };
+        let check = |needs: &[Need], tool: &str, text: &str, expected: Option<Access>| {
+            assert_eq!(access(needs, tool, &grant(text)), expected, "{text}");
+        };
+        let any = [need("*", "ro", &["read"])];
+        check(&any, "read", "/data:ro", Some(Access::Read));
+        check(&any, "read", "/data:rw", Some(Access::Read));
+        check(&any, "write", "/data:rw", None);
+        let both = [need("*", "ro", &[]), need("/out", "rw", &[])];
+        check(&both, "t", "/data=/out:rw", Some(Access::Write));
+        check(&both, "t", "/data=/out/x:rw", Some(Access::Write));
+        check(&both, "t", "/data=/outer:rw", Some(Access::Read));
+        check(&[], "t", "/data:ro", None);
+        let nonsense = Need { value: "{".to_owned(), ..need("*", "ro", &[]) };
+        check(&[nonsense], "t", "/data:ro", None);
+    }
+
+    #[test]
+    fn the_hosts_own_folders_are_refused() {
+        let own = [
+            OwnFolder { path: "/home/u/.state".into(), what: "state", readable: false },
+            OwnFolder { path: "/project/plugins".into(), what: "plugins", readable: true },
+        ];
+        let refused = |path: &str, access| refusal(Path::new(path), access, &own).is_some();
+        assert!(refused("/home/u/.state", Access::Read));
+        assert!(refused("/home/u/.state/x", Access::Read));
+        assert!(refused("/home/u", Access::Read));
+        assert!(refused("/", Access::Read));
+        assert!(!refused("/home/u/.stately", Access::Write));
+        assert!(!refused("/project", Access::Read));
+        assert!(refused("/project", Access::Write));
+        assert!(refused("/project/plugins/x", Access::Write));
+        assert!(!refused("/project/src", Access::Write));
+    }
+}

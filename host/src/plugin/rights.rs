@@ -1,0 +1,99 @@
+//! What one tool may use: worked out once, when its plugin is granted something, and shared by
+//! all its calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::directories::Directory;
+use crate::authority::{
+    self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides, Variables,
+};
+use crate::tool::{Need, ToolSpec};
+
+/// What one tool may use besides its own memory; by default nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rights {
+    pub(super) directories: Vec<(Directory, Access)>,
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) http: HttpRights,
+    pub(super) secrets: SecretRights,
+    pub(super) kv: bool,
+    pub(super) exclusive: Vec<Exclusive>,
+}
+
+impl Rights {
+    /// What one tool asks for of what its plugin was granted; of a hook, the name is empty.
+    fn new(needs: &[Need], requires_env: &[String], tool: &str, given: &Given<'_>) -> Rights {
+        let Given { grants, directories, variables, exclusive } = given;
+        let directories = directories.iter().filter_map(|directory| {
+            Some((directory.clone(), authority::access(needs, tool, &directory.grant)?))
+        });
+        let names = authority::variables(needs, requires_env, tool, &grants.env);
+        let variable = |name: String| variables.0.get(&name).cloned().map(|value| (name, value));
+        Rights {
+            directories: directories.collect(),
+            variables: names.into_iter().filter_map(variable).collect(),
+            http: HttpRights::new(needs, tool, &grants.http),
+            secrets: SecretRights::new(needs, tool, &grants.secrets),
+            kv: grants.kv && authority::asks_for_tool(needs, Kind::Kv, tool),
+            exclusive: exclusive.to_vec(),
+        }
+    }
+
+    /// The same, with one more directory.
+    pub(super) fn with(&mut self, directory: Directory, access: Access) {
+        self.directories.push((directory, access));
+    }
+
+    /// The sides of a call with these rights, of which it has touched none.
+    pub(super) fn sides(&self) -> Sides {
+        let held =
+            [(Kind::Dirs, !self.directories.is_empty()), (Kind::Http, !self.http.is_empty())];
+        let held: Vec<Kind> =
+            held.into_iter().filter(|(_, held)| *held).map(|(kind, _)| kind).collect();
+        Sides::new(&self.exclusive, &held)
+    }
+}
+
+/// What a plugin was granted, as far as it is there.
+pub(super) struct Given<'a> {
+    pub(super) grants: &'a Grants,
+    pub(super) directories: &'a [Directory],
+    pub(super) variables: &'a Variables,
+    pub(super) exclusive: &'a [Exclusive],
+}
+
+/// What a plugin asked for and was granted, and what that comes to for each of its tools.
+#[derive(Debug, Default)]
+pub(super) struct Authority {
+    pub(super) needs: Vec<Need>,
+    pub(super) grants: Grants,
+    by_tool: HashMap<String, Arc<Rights>>,
+    of_hooks: Arc<Rights>,
+}
+
+impl Authority {
+    pub(super) fn new<'a>(
+        needs: Vec<Need>,
+        tools: impl Iterator<Item = &'a ToolSpec>,
+        given: &Given<'_>,
+    ) -> Authority {
+        let of_tool = |spec: &ToolSpec| {
+            let name = spec.name.as_str();
+            (name.to_owned(), Arc::new(Rights::new(&needs, &spec.requires_env, name, given)))
+        };
+        let by_tool = tools.map(of_tool).collect();
+        let of_hooks = Arc::new(Rights::new(&needs, &[], "", given));
+        Authority { grants: given.grants.clone(), by_tool, of_hooks, needs }
+    }
+
+    /// What a tool may use.
+    pub(super) fn of_tool(&self, name: &str) -> Arc<Rights> {
+        self.by_tool.get(name).cloned().unwrap_or_default()
+    }
+
+    /// What hooks may use: what is asked for without naming a tool.
+    pub(super) fn of_hooks(&self) -> Arc<Rights> {
+        Arc::clone(&self.of_hooks)
+    }
+}
