@@ -9,7 +9,7 @@ const ROOMS: [&[&str]; 12] = [
     &["limits", "text"],
     &["tool"],
     &["arguments", "authority", "batch", "guardrails", "repair", "result", "schema", "toolset"],
-    &["config", "lock", "process"],
+    &["config", "egress", "lock", "process"],
     &["plugin"],
     &["registry"],
     &["availability", "session"],
@@ -21,7 +21,7 @@ const ROOMS: [&[&str]; 12] = [
 ];
 
 /// What only certain rooms may name, with the reason.
-const ONLY: [(&str, &[&str], &str); 11] = [
+const ONLY: [(&str, &[&str], &str); 14] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
@@ -31,6 +31,9 @@ const ONLY: [(&str, &[&str], &str); 11] = [
     ("tokio::process", &["process"], "processes are started in one place"),
     ("std::env::", &["cli", "author"], "the environment is a value the library is given"),
     ("rmcp", &["server"], "one room knows the MCP library"),
+    ("hyper::", &["egress"], "one room sends requests"),
+    ("rustls::", &["egress"], "one room decides which servers are trusted"),
+    ("TcpStream", &["egress"], "addresses are checked where they are connected to"),
     ("println!", &[], "the command line prints with `Ui`"),
     ("deserialize_file", &["plugin"], "code is mapped from our own cache only"),
 ];

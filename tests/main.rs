@@ -7,6 +7,7 @@ mod cli;
 mod compiling;
 mod contract;
 mod doctor;
+mod egress;
 mod explain;
 mod files;
 mod formats;

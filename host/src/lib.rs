@@ -11,6 +11,7 @@
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`] | models that turn in circles |
 //! | [`config`], [`lock`], [`process`] | files and commands |
+//! | [`egress`] | outgoing HTTP |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
@@ -35,6 +36,7 @@ pub mod schema;
 pub mod toolset;
 
 pub mod config;
+pub mod egress;
 pub mod lock;
 pub mod process;
 

@@ -236,6 +236,18 @@ limits! {
     progress_per_second_max: Count = Count(20), Count(0) => Count(1_000);
     /// Calls of one guest call into toolhost's own interfaces.
     host_calls_max: Count = Count(100_000), Count(100) => Count(100_000_000);
+    /// Body of one HTTP request that a guest makes.
+    http_request_bytes_max: Bytes = Bytes(16 * MIB), Bytes(0) => Bytes(256 * MIB);
+    /// Body of one HTTP response; the request fails where it is longer.
+    http_response_bytes_max: Bytes = Bytes(16 * MIB), Bytes(0) => Bytes(256 * MIB);
+    /// Status line and fields of one HTTP response, and URI and fields of one request.
+    http_head_bytes_max: Bytes = Bytes(64 * KIB), Bytes(8 * KIB) => Bytes(MIB);
+    /// Finding a server's address, reaching it and agreeing on TLS, all together.
+    http_connect_time_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
+    /// HTTP requests of one call.
+    http_requests_max: Count = Count(1_000), Count(0) => Count(100_000);
+    /// HTTP requests of one call at once.
+    http_requests_at_once_max: Count = Count(16), Count(1) => Count(256);
     /// Tail of stderr kept for the log when a guest fails.
     stderr_bytes_max: Bytes = Bytes(16 * KIB), Bytes(0) => Bytes(MIB);
     /// Calls at once for each core of the machine.
