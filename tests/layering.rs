@@ -8,7 +8,17 @@ use std::path::{Path, PathBuf};
 const ROOMS: [&[&str]; 12] = [
     &["limits", "text"],
     &["tool"],
-    &["arguments", "authority", "batch", "guardrails", "repair", "result", "schema", "toolset"],
+    &[
+        "arguments",
+        "authority",
+        "batch",
+        "guardrails",
+        "repair",
+        "result",
+        "schema",
+        "suspicion",
+        "toolset",
+    ],
     &["config", "egress", "lock", "process"],
     &["plugin"],
     &["registry"],
@@ -17,7 +27,7 @@ const ROOMS: [&[&str]; 12] = [
     &["author", "builtin", "reload"],
     &["host"],
     &["server"],
-    &["cli", "main"],
+    &["cli"],
 ];
 
 /// What only certain rooms may name, with the reason.

@@ -5,11 +5,11 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`limits`], [`text`] | every bound; text of strangers made safe to show |
+//! | [`limits`], [`text`] | every bound; text of strangers made safe to show, or suspect |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
-//! | [`guardrails`] | models that turn in circles |
+//! | [`guardrails`], [`suspicion`] | models that turn in circles; texts to look at twice |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`egress`] | outgoing HTTP |
 //! | [`plugin`] | a component as a registration |
@@ -33,6 +33,7 @@ pub mod guardrails;
 pub mod repair;
 pub mod result;
 pub mod schema;
+pub mod suspicion;
 pub mod toolset;
 
 pub mod config;

@@ -1,5 +1,7 @@
 //! Text of strangers made safe to show, and names that are near to one another.
 
+pub mod suspect;
+
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
