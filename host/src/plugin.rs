@@ -17,6 +17,7 @@ mod loader;
 mod optional;
 mod rights;
 mod store;
+mod toolchain;
 
 pub use child::{COMPILE_COMMAND, compile_here};
 pub use compile::{CacheError, digest};
@@ -25,6 +26,7 @@ pub use contract::{ContractError, KNOWN_CONTRACT};
 pub use directories::{DirectoryRules, check as check_grant};
 pub use engine::EngineError;
 pub use loader::{Candidate, Facts, LoadError, Loaded, Loader, read_component};
+pub use toolchain::{Runtime, Toolchain};
 
 /// For benchmarks: what a call costs without the house around it.
 #[doc(hidden)]

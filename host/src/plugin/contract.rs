@@ -7,6 +7,8 @@ use semver::Version;
 use thiserror::Error;
 use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload};
 
+use super::toolchain::Toolchain;
+
 /// The contract this host speaks, as `major.minor`: plugins built for any patch of it load.
 pub const KNOWN_CONTRACT: &str = "0.1";
 
@@ -21,6 +23,7 @@ pub(super) struct Surface {
     pub(super) contract: Version,
     pub(super) imports: Vec<String>,
     pub(super) exports: Vec<String>,
+    pub(super) toolchain: Toolchain,
 }
 
 /// Why a file is no plugin.
@@ -74,6 +77,7 @@ pub fn check(bytes: &[u8]) -> Result<(), ContractError> {
 pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
     check_magic(bytes)?;
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
+    let mut toolchain = Toolchain::default();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| damaged(&error, bytes.len()))? {
@@ -97,11 +101,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
                     exports.push(export.name.name.to_owned());
                 }
             }
+            // Those of nested modules too, since a runtime is one of them.
+            Payload::CustomSection(section) => toolchain.read(&section),
             _ => {}
         }
     }
     let contract = version(&imports, &exports)?;
-    Ok(Surface { contract, imports, exports })
+    toolchain.finish(&imports);
+    Ok(Surface { contract, imports, exports, toolchain })
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), ContractError> {

@@ -22,6 +22,7 @@ use super::engine::{Engine, EngineError};
 use super::instance::{PluginTool, Prepared};
 use super::optional::{Optional, PluginHooks};
 use super::rights::{Authority, Given};
+use super::toolchain::Toolchain;
 use crate::authority::{self, Exclusive, Grants, Kind, Variables};
 use crate::limits::Limits;
 use crate::text;
@@ -121,6 +122,8 @@ pub struct Facts {
     pub imports: Vec<String>,
     /// What it exports.
     pub exports: Vec<String>,
+    /// What it was made with, by its own account.
+    pub toolchain: Toolchain,
     /// Names of the registration that the host does not know, with JSON text.
     pub extensions: Vec<(String, String)>,
 }
@@ -304,6 +307,7 @@ impl Loader {
                 bytes: size,
                 imports: surface.imports,
                 exports: surface.exports,
+                toolchain: surface.toolchain,
                 extensions: registered.extensions,
             },
             prepared,
