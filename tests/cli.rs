@@ -369,42 +369,6 @@ fn json_holds_the_whole_outcome() {
 }
 
 #[test]
-fn inspect_looks_without_loading() {
-    let lab = lab();
-    let inspected = lab.run(&["inspect", "plugins/probe.wasm"]);
-    assert!(
-        inspected.starts_with(
-            "exit 0\n--- stdout\nplugin:probe is probe 0.1.0, built for contract 0.1.0\n"
-        ),
-        "{inspected}"
-    );
-    for part in [
-        "Asks for:\n  http {\"hosts\":[\"api.example.com\"]} for echo: to ask it\n  teleport {\"to\":\"mars\"}: to get there (a kind this host does not know: it grants nothing)\n",
-        "\n  echo  Returns the text.\n",
-        "Imports that come with its language runtime (a ceiling: each refuses without a grant):\n  wasi:",
-        "Extensions this host does not know (without effect): vendor.color\n",
-    ] {
-        assert!(inspected.contains(part), "{inspected}");
-    }
-    fs::write(lab.work().join("x.wasm"), "hello").expect("written");
-    expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error: x.wasm: not WebAssembly; replace it by a component, or remove it
-    "#]]
-    .assert_eq(&lab.run(&["inspect", "x.wasm"]));
-    expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error: none.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
-    "#]].assert_eq(&lab.run(&["inspect", "none.wasm"]));
-    let json = lab.run(&["inspect", "plugins/json.wasm", "--json"]);
-    assert!(json.contains("\"needs\": []"), "{json}");
-}
-
-#[test]
 fn completions_know_the_commands() {
     let bash = lab().run(&["completions", "bash"]);
     assert!(bash.starts_with("exit 0\n") && bash.contains("describe"), "{bash}");

@@ -13,6 +13,7 @@ mod files;
 mod formats;
 mod grants;
 mod hooks;
+mod inspect;
 mod layering;
 mod limits;
 mod loading;

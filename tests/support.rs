@@ -100,9 +100,10 @@ pub(crate) fn made(description: &Value) -> Vec<u8> {
     let mut bytes = guest("made");
     let place = bytes.windows(MARKER.len()).position(|window| window == MARKER);
     let place = place.expect("the marker") + PREFIX;
-    let padded = format!("{:<width$}", description.to_string(), width = LENGTH - PREFIX);
-    assert_eq!(padded.len(), LENGTH - PREFIX, "too long: {description}");
-    bytes[place..place + padded.len()].copy_from_slice(padded.as_bytes());
+    let mut padded = description.to_string().into_bytes();
+    assert!(padded.len() <= LENGTH - PREFIX, "too long: {description}");
+    padded.resize(LENGTH - PREFIX, b' ');
+    bytes[place..place + padded.len()].copy_from_slice(&padded);
     bytes
 }
 

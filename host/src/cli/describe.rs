@@ -98,7 +98,7 @@ fn print(ui: &Ui, entry: &Entry, needs: &[Need]) -> Result<(), Failure> {
 }
 
 /// The type of an argument in a word or two.
-fn kind(schema: &Value) -> String {
+pub(super) fn kind(schema: &Value) -> String {
     let named =
         |names: &[Value]| names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ");
     let constants: Vec<Value> = schema["oneOf"]

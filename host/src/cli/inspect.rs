@@ -1,5 +1,9 @@
 //! `toolhost inspect`
 
+mod ceiling;
+mod need;
+mod page;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -9,16 +13,24 @@ use tokio::sync::watch;
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
+use super::list;
 use super::ui::Ui;
-use crate::host;
-use crate::plugin::Loaded;
+use crate::host::{self, InspectError};
+use crate::plugin::{LoadError, Loaded};
 use crate::registry::SourceReport;
+use crate::schema::{Definition, Format};
+use crate::suspicion::{Suspicion, Texts, suspicions};
 use crate::text;
-use crate::tool::Need;
+use crate::text::suspect::visible;
+use crate::tool::{Annotations, Example, Need, ToolSpec};
+use crate::toolset;
 
-/// Looks at one file without making it callable: what it asks for first, then its tools.
+/// Looks at one file without making it callable: what it asks for first, then the most it could
+/// use, its tools, what in its texts to look at twice, and what its definitions cost.
 ///
-/// The file is compiled and its `register` runs, in a sandbox without any authority.
+/// The file is compiled and its `register` runs, in a sandbox without any authority. Warnings
+/// name text that a person does not see, or that tells a model what to do; a plugin without any
+/// is not thereby harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The component.
@@ -32,90 +44,133 @@ pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Resu
     let id = arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));
     let inspected = ui.while_waiting(host::inspect(&arguments.file, &settings), compiling).await;
-    let (loaded, report) = inspected.map_err(|error| Failure::inspect(&file, &error))?;
-    if ui.json { ui.json(&to_json(&loaded, &report)) } else { print(ui, &loaded, &report) }
+    let (loaded, report) = inspected.map_err(|error| match error {
+        // Whoever looks at a folder should not be told to remove it.
+        InspectError::Load(LoadError::NotAFile(kind)) => {
+            Failure::rejected(format!("{file}: {kind}, not a regular file; name a component"))
+        }
+        error => Failure::inspect(&file, &error),
+    })?;
+    let inspected = Inspected::new(&file, &loaded, &report);
+    if ui.json { ui.json(&inspected.to_json()) } else { inspected.print(ui) }
 }
 
-/// The plugin's own interfaces, and WASI ones that come with a language runtime.
-fn split_imports(loaded: &Loaded) -> (Vec<&str>, Vec<&str>) {
-    let names = loaded.facts.imports.iter().map(String::as_str);
-    names.partition(|name| name.starts_with("toolhost:"))
+/// All there is to show of a file.
+struct Inspected<'a> {
+    file: &'a str,
+    loaded: &'a Loaded,
+    /// The tools that can be called, with the tokens of each definition as registered.
+    tools: Vec<(&'a ToolSpec, usize)>,
+    report: &'a SourceReport,
+    warnings: Vec<Suspicion>,
 }
 
-fn to_json(loaded: &Loaded, report: &SourceReport) -> Value {
-    let (registration, facts) = (&loaded.registration, &loaded.facts);
-    let (own, runtime) = split_imports(loaded);
-    let tool = |name: &String| {
-        let tool = registration.tools.iter().find(|tool| tool.spec().name.as_str() == name);
-        tool.map(|tool| super::schema::function(tool.spec())["function"].clone())
-    };
-    let rejected = report.rejected.iter();
+impl<'a> Inspected<'a> {
+    fn new(file: &'a str, loaded: &'a Loaded, report: &'a SourceReport) -> Inspected<'a> {
+        let (registration, facts) = (&loaded.registration, &loaded.facts);
+        let specs = registration.tools.iter().map(|tool| tool.spec());
+        let callable =
+            specs.filter(|spec| report.tools.iter().any(|name| *name == *spec.name.as_str()));
+        let with_tokens =
+            |spec: &'a ToolSpec| (spec, list::tokens(&Definition::of(spec).render(Format::OpenAi)));
+        let texts = Texts {
+            name: &facts.name,
+            version: &facts.version,
+            registration,
+            extensions: &facts.extensions,
+        };
+        Inspected {
+            file,
+            loaded,
+            tools: callable.map(with_tokens).collect(),
+            report,
+            warnings: suspicions(&texts, toolset::core_tools()),
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        self.tools.iter().map(|(_, tokens)| tokens).sum()
+    }
+
+    fn to_json(&self) -> Value {
+        let (registration, facts) = (&self.loaded.registration, &self.loaded.facts);
+        let ceilings = ceiling::ceilings(&facts.imports);
+        let ceiling = |ceiling: &ceiling::Ceiling<'_>| {
+            json!({
+                "what": ceiling.words,
+                "refuses_without_grant": ceiling.refuses,
+                "interfaces": ceiling.interfaces,
+            })
+        };
+        let runtime = facts.toolchain.runtime.map(|runtime| {
+            json!({
+                "language": runtime.language,
+                "engine": runtime.engine,
+                "note": ceiling::runtime_sentence(runtime),
+            })
+        });
+        let need = |need: &Need| {
+            let mut shown = need_json(need);
+            shown["words"] = json!(need::words(&need.kind, &need.value));
+            shown
+        };
+        let rejected = self.report.rejected.iter();
+        json!({
+            "source": registration.source.to_string(),
+            "file": self.file,
+            "name": facts.name,
+            "version": facts.version,
+            "digest": format!("sha256:{}", facts.digest),
+            "bytes": facts.bytes,
+            "contract": facts.contract.to_string(),
+            "made_with": facts.toolchain.producers,
+            "needs": registration.needs.iter().map(need).collect::<Vec<_>>(),
+            "imports": {
+                "ceilings": ceilings.iter().map(ceiling).collect::<Vec<_>>(),
+                "runtime": runtime,
+            },
+            "exports": facts.exports,
+            "tools": self.tools.iter().map(|(spec, tokens)| tool_json(spec, *tokens)).collect::<Vec<_>>(),
+            "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason })).collect::<Vec<_>>(),
+            "extensions": facts.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
+            "tokens": self.tokens(),
+        })
+    }
+}
+
+fn tool_json(spec: &ToolSpec, tokens: usize) -> Value {
+    let Annotations { read_only, destructive, idempotent, open_world } = spec.annotations;
+    let example =
+        |example: &Example| json!({ "arguments": example.arguments, "expected": example.expected });
     json!({
-        "source": registration.source.to_string(),
-        "name": facts.name,
-        "version": facts.version,
-        "contract": facts.contract.to_string(),
-        "digest": format!("sha256:{}", facts.digest),
-        "bytes": facts.bytes,
-        "needs": registration.needs.iter().map(need_json).collect::<Vec<_>>(),
-        "tools": report.tools.iter().filter_map(tool).collect::<Vec<_>>(),
-        "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason })).collect::<Vec<_>>(),
-        "imports": { "toolhost": own, "ceiling_of_the_language_runtime": runtime },
-        "exports": facts.exports,
-        "extensions": facts.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "name": spec.name.as_str(),
+        "toolset": spec.toolset,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "output": spec.output,
+        "overrides": spec.overrides,
+        "requires_env": spec.requires_env,
+        "has_check": spec.has_check,
+        "has_dynamic_schema": spec.has_dynamic_schema,
+        "annotations": {
+            "read_only": read_only, "destructive": destructive,
+            "idempotent": idempotent, "open_world": open_world,
+        },
+        "examples": spec.examples.iter().map(example).collect::<Vec<_>>(),
+        "extensions": spec.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "tokens": tokens,
     })
 }
 
-fn print(ui: &Ui, loaded: &Loaded, report: &SourceReport) -> Result<(), Failure> {
-    let (registration, facts) = (&loaded.registration, &loaded.facts);
-    ui.line(&text::one_line(&format!(
-        "{} is {} {}, built for contract {}",
-        registration.source, facts.name, facts.version, facts.contract
-    )))?;
-    ui.line(&format!("{} bytes, sha256:{}", facts.bytes, facts.digest))?;
-
-    ui.line("\nAsks for:")?;
-    if registration.needs.is_empty() {
-        ui.line("  nothing")?;
-    }
-    for need in &registration.needs {
-        ui.line(&format!("  {}", need_line(need)))?;
-    }
-
-    ui.line("\nTools:")?;
-    if report.tools.is_empty() {
-        ui.line("  none that can be called")?;
-    }
-    for name in &report.tools {
-        let tool = registration.tools.iter().find(|tool| tool.spec().name.as_str() == name);
-        let first =
-            tool.and_then(|tool| tool.spec().description.lines().next()).unwrap_or_default();
-        ui.line(&format!("  {name}  {}", text::one_line(&text::cut(first, 100))))?;
-    }
-    for rejection in &report.rejected {
-        ui.line(&text::one_line(&format!("  {}  left out: {}", rejection.tool, rejection.reason)))?;
-    }
-
-    let (own, runtime) = split_imports(loaded);
-    ui.line(&format!("\nImports of toolhost: {}", listed(&own)))?;
-    if !runtime.is_empty() {
-        ui.line("Imports that come with its language runtime (a ceiling: each refuses without a grant):")?;
-        ui.line(&format!("  {}", runtime.join("\n  ")))?;
-    }
-    let exports: Vec<&str> = facts.exports.iter().map(String::as_str).collect();
-    ui.line(&format!("Exports: {}", listed(&exports)))?;
-    if !facts.extensions.is_empty() {
-        let names: Vec<&str> = facts.extensions.iter().map(|(name, _)| name.as_str()).collect();
-        ui.line(&format!(
-            "Extensions this host does not know (without effect): {}",
-            listed(&names)
-        ))?;
-    }
-    Ok(())
-}
-
-fn listed(names: &[&str]) -> String {
-    if names.is_empty() { "none".to_owned() } else { text::one_line(&names.join(", ")) }
+fn warning_json(Suspicion { tool, pointer, suspect }: &Suspicion) -> Value {
+    json!({
+        "kind": suspect.kind.as_str(),
+        "what": suspect.what,
+        "tool": tool,
+        "pointer": visible(pointer),
+        "excerpt": suspect.excerpt,
+    })
 }
 
 /// Kinds of needs that this version of the host knows by name. Only `dirs` can be granted yet.

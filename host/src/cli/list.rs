@@ -209,6 +209,7 @@ fn state(entry: &Entry, sources: &[SourceStatus]) -> String {
     ready.map_or("ready", problem::trust).to_owned()
 }
 
-fn tokens(definition: &Value) -> usize {
+/// About what a definition costs in a prompt.
+pub(super) fn tokens(definition: &Value) -> usize {
     definition.to_string().chars().count().div_ceil(4)
 }

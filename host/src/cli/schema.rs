@@ -1,14 +1,13 @@
 //! `toolhost schema`
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::failure::Failure;
 use super::selection::{self, SelectionFlags};
 use super::ui::{self, Ui};
 use super::{Global, loaded_host};
 use crate::schema::Format;
-use crate::tool::ToolSpec;
 
 /// How many names a note lists.
 const NAMED_MAX: usize = 5;
@@ -51,16 +50,4 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 pub(super) fn format_parser() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.map(Format::as_str))
         .try_map(|name| name.parse::<Format>())
-}
-
-/// The definition of one tool as it was registered, as OpenAI's function.
-pub(super) fn function(spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": spec.name.as_str(),
-            "description": spec.description,
-            "parameters": spec.parameters,
-        }
-    })
 }

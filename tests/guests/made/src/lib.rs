@@ -5,8 +5,10 @@
 //! {
 //!   "tools": [{ "name": "t", "toolset": "made", "description": "", "parameters": {},
 //!               "overrides": false, "requires_env": [], "max_result_size_chars": 1,
-//!               "check": "yes", "shared_check": "x", "describe": "text", "answer": "echo" }],
-//!   "needs": [{ "kind": "env", "value": {}, "tools": [] }],
+//!               "check": "yes", "shared_check": "x", "describe": "text", "answer": "echo",
+//!               "examples": [["{}", "expected"]] }],
+//!   "needs": [{ "kind": "env", "value": {}, "tools": [], "reason": "" }],
+//!   "name": "made", "extensions": [["name", "text"]],
 //!   "hooks": { "request": "none", "pre_call": "none", "post_call": "none", "transform": "none" }
 //! }
 //! ```
@@ -20,7 +22,7 @@ use std::ptr;
 use serde_json::Value;
 use toolhost_sdk::Context;
 use toolhost_sdk::bindings::toolhost::plugin::types::{
-    Annotations, BadArguments, Content, Need, Registration, Tool, ToolError, ToolOutput,
+    Annotations, BadArguments, Content, Example, Need, Registration, Tool, ToolError, ToolOutput,
 };
 use toolhost_sdk::bindings::{Guest, exports};
 use toolhost_sdk::hooks::{Decision, HookedCall, HookedOutcome, Question};
@@ -46,11 +48,11 @@ impl Guest for Plugin {
         let made = made();
         let list = |name: &str| made[name].as_array().cloned().unwrap_or_default();
         Ok(Registration {
-            name: "made".to_owned(),
+            name: made["name"].as_str().unwrap_or("made").to_owned(),
             version: "1.0.0".to_owned(),
             tools: list("tools").iter().map(tool).collect(),
             needs: list("needs").iter().map(need).collect(),
-            extensions: Vec::new(),
+            extensions: list("extensions").iter().map(pair).collect(),
         })
     }
 
@@ -210,7 +212,7 @@ fn tool(made: &Value) -> Tool {
             idempotent: None,
             open_world: None,
         },
-        examples: Vec::new(),
+        examples: made["examples"].as_array().into_iter().flatten().map(example).collect(),
         extensions: shared
             .map(|name| ("check".to_owned(), format!("{name:?}")))
             .into_iter()
@@ -224,6 +226,16 @@ fn need(made: &Value) -> Need {
         kind: made["kind"].as_str().unwrap_or_default().to_owned(),
         value: made["value"].to_string(),
         tools: tools.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        reason: String::new(),
+        reason: made["reason"].as_str().unwrap_or_default().to_owned(),
     }
+}
+
+fn pair(made: &Value) -> (String, String) {
+    let text = |place: usize| made[place].as_str().unwrap_or_default().to_owned();
+    (text(0), text(1))
+}
+
+fn example(made: &Value) -> Example {
+    let (arguments, expected) = pair(made);
+    Example { arguments, expected: Some(expected) }
 }
