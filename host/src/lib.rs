@@ -6,6 +6,7 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`limits`], [`text`] | every bound; text of strangers made safe to show, or suspect |
+//! | [`limits`], [`record`], [`text`] | every bound; files that many processes change; text of strangers made safe to show |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
@@ -22,6 +23,7 @@
 //! | [`cli`] | the command line |
 
 pub mod limits;
+pub mod record;
 pub mod text;
 
 pub mod tool;

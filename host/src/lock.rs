@@ -3,18 +3,17 @@
 //! `bundled.json` has the digests of the plugins that `make` built. Only bytes with one of these
 //! digests count as bundled, wherever they lie; so a copied name gains nothing. `toolhost.lock`
 //! has the digests that grants were given to: other bytes in the same place get nothing.
-//! Any number of processes share the file: a file lock is held around each change, and readers
-//! see either the old or the new text.
+//! Any number of processes share these files.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::record;
 
 /// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
 const DIGESTS_MAX: usize = 16;
@@ -133,16 +132,11 @@ fn change<T: Default + Serialize + DeserializeOwned>(
 ) -> Result<(), LockError> {
     let path = state.join(name);
     let failed = |error| LockError::Io { path: path.clone(), error };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-    let guard = File::create(state.join("lock")).map_err(failed)?;
-    guard.lock().map_err(failed)?;
+    let locked = record::lock(state).map_err(failed)?;
     let mut value = read(&path)?;
     change(&mut value);
     let text = serde_json::to_string_pretty(&value).map_err(|error| failed(error.into()))?;
-    let mut file = tempfile::NamedTempFile::new_in(state).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    file.persist(&path).map_err(|error| failed(error.error))?;
-    Ok(())
+    record::replace(&locked, state, name, text.as_bytes()).map_err(failed)
 }
 
 fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, LockError> {
