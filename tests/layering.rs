@@ -8,18 +8,8 @@ use std::path::{Path, PathBuf};
 const ROOMS: [&[&str]; 12] = [
     &["limits", "record", "text"],
     &["tool"],
-    &[
-        "arguments",
-        "authority",
-        "batch",
-        "guardrails",
-        "repair",
-        "result",
-        "schema",
-        "suspicion",
-        "toolset",
-    ],
-    &["config", "egress", "lock", "process"],
+    &["arguments", "authority", "batch", "guardrails", "repair", "result", "schema", "suspicion", "toolset"],
+    &["config", "egress", "lock", "process", "secret"],
     &["plugin"],
     &["registry"],
     &["availability", "session"],
@@ -32,6 +22,7 @@ const ROOMS: [&[&str]; 12] = [
 
 /// What only certain rooms may name, with the reason.
 const ONLY: [(&str, &[&str], &str); 14] = [
+const ONLY: [(&str, &[&str], &str); 13] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
@@ -40,6 +31,8 @@ const ONLY: [(&str, &[&str], &str); 14] = [
     ("std::process::Command", &[], "processes are started by `process` with tokio"),
     ("tokio::process", &["process"], "processes are started in one place"),
     ("std::env::", &["cli", "author"], "the environment is a value the library is given"),
+    ("secret_service", &["secret"], "one room asks the keyring"),
+    (".expose()", &["egress", "secret"], "values go into requests, and nowhere else"),
     ("rmcp", &["server"], "one room knows the MCP library"),
     ("hyper::", &["egress"], "one room sends requests"),
     ("rustls::", &["egress"], "one room decides which servers are trusted"),

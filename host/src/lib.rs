@@ -13,6 +13,8 @@
 //! | [`guardrails`], [`suspicion`] | models that turn in circles; texts to look at twice |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`egress`] | outgoing HTTP |
+//! | [`guardrails`] | models that turn in circles |
+//! | [`config`], [`lock`], [`process`], [`secret`] | files, commands, and values nobody is shown |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
@@ -42,6 +44,7 @@ pub mod config;
 pub mod egress;
 pub mod lock;
 pub mod process;
+pub mod secret;
 
 pub mod plugin;
 

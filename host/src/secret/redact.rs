@@ -1,0 +1,299 @@
+//! Takes the values of secrets out of text, bytes and streams.
+//!
+//! Caught are the value itself and the forms in `forms`: JSON strings as common writers escape
+//! them, percent-encoding, base64 (both alphabets, whatever stands before it) and hexadecimal.
+//! What overlaps goes together: where occurrences touch the same bytes, all of these bytes make
+//! way for one replacement, so that nothing of a value is left at its edge.
+//!
+//! Not caught is what is not contiguous or not a known form: a value that a server compresses,
+//! encrypts, hashes, reverses, writes in another character set or in base64 broken into lines;
+//! one encoded twice; one cut off by the end of the text; and one of which every result has only
+//! a part. Up to four bits of a value's first and last byte may stand in base64 characters that
+//! they share with their neighbours. So a secret is for hosts that one trusts to keep it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zeroize::Zeroizing;
+
+use super::search::{KEY_BYTES, Search};
+use super::{SecretValue, check_name, forms};
+
+/// How the usual replacement begins; the name and `]` follow.
+const BEGINNING: &str = "[REDACTED:";
+/// Stands in place of a value where the usual replacement could itself complete a value, such as
+/// one that ends with `[`. No value has this character, so it completes none.
+const NAMELESS: &str = "\u{fffd}\u{fffd}\u{fffd}";
+
+/// Replaces the values of secrets by `[REDACTED:NAME]`. Cheap to clone.
+///
+/// If a value could arise from the replacement and what stands beside it, the replacement is
+/// three U+FFFD. Neither has quotes or backslashes, so text in a JSON string stays one.
+#[derive(Clone)]
+pub struct Redactor {
+    patterns: Option<Arc<Patterns>>,
+}
+
+/// The forms of all secrets.
+struct Patterns {
+    search: Search,
+    /// By their first bytes, the longest first among those with the same.
+    forms: Vec<Form>,
+    /// What stands in place of each secret.
+    replacements: Vec<String>,
+}
+
+struct Form {
+    /// The first bytes, as a number that sorts as they do.
+    key: u64,
+    bytes: Zeroizing<Vec<u8>>,
+    /// The index of its secret.
+    secret: usize,
+}
+
+impl Redactor {
+    /// Makes a redactor for secrets, each with its name. Of equal values the first name counts.
+    ///
+    /// It keeps copies of the values in memory. They are zeroed when the last clone is dropped,
+    /// but for the first eight bytes of each form.
+    pub fn new(secrets: &[(&str, &SecretValue)]) -> Redactor {
+        let mut forms = Vec::new();
+        for (secret, (_, value)) in secrets.iter().enumerate() {
+            for bytes in forms::all(value.expose()) {
+                forms.push(Form { key: key(&bytes), bytes, secret });
+            }
+        }
+        if forms.is_empty() {
+            return Redactor { patterns: None };
+        }
+        forms.sort_by(|left, right| {
+            let bytes = || {
+                right
+                    .bytes
+                    .len()
+                    .cmp(&left.bytes.len())
+                    .then(left.bytes.as_slice().cmp(&right.bytes))
+            };
+            left.key.cmp(&right.key).then_with(bytes).then(left.secret.cmp(&right.secret))
+        });
+        forms.dedup_by(|left, right| left.bytes == right.bytes);
+        let named = |name: &str| {
+            // A name that is none could have quotes.
+            let name = if check_name(name).is_ok() { name } else { "SECRET" };
+            format!("{BEGINNING}{name}]")
+        };
+        let mut replacements: Vec<String> = secrets.iter().map(|(name, _)| named(name)).collect();
+        let completes =
+            |form: &Form| replacements.iter().any(|text| may_complete(text, &form.bytes));
+        if forms.iter().any(completes) {
+            replacements.fill(NAMELESS.to_owned());
+        }
+        let mut keys: Vec<[u8; KEY_BYTES]> =
+            forms.iter().map(|form| form.key.to_be_bytes()).collect();
+        keys.dedup();
+        let search = Search::new(&keys);
+        Redactor { patterns: Some(Arc::new(Patterns { search, forms, replacements })) }
+    }
+
+    /// Tells whether there are no secrets, so that nothing is ever replaced.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_none()
+    }
+
+    /// Replaces every value in a text; without one the text is not copied.
+    ///
+    /// In JSON text a value may begin within an escape or span two strings, and replacing it then
+    /// breaks the JSON. Where that matters, redact the strings of the JSON value instead.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // All forms are whole characters, so nothing is lost here.
+            Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            }),
+        }
+    }
+
+    /// Replaces every value in bytes of any kind; without one they are not copied.
+    pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let pass =
+            self.patterns.as_ref().and_then(|patterns| patterns.pass(bytes, 0, true).replaced);
+        pass.map_or(Cow::Borrowed(bytes), Cow::Owned)
+    }
+
+    /// Starts to replace the values in bytes that come in chunks.
+    pub fn stream(&self) -> RedactStream {
+        RedactStream { patterns: self.patterns.clone(), held: Vec::new(), covered: 0 }
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secrets = self.patterns.as_ref().map_or(0, |patterns| patterns.replacements.len());
+        write!(formatter, "Redactor of {secrets} secrets")
+    }
+}
+
+/// Replaces the values in bytes that come in chunks, as if they had come at once.
+///
+/// It holds back no more than the end of what came that may be the beginning of a value, which is
+/// less than the longest form of a value.
+pub struct RedactStream {
+    patterns: Option<Arc<Patterns>>,
+    /// What is held back.
+    held: Vec<u8>,
+    /// How many bytes at the beginning of `held` have made way for a replacement already.
+    covered: usize,
+}
+
+impl RedactStream {
+    /// Takes the next chunk and returns what is decided. A chunk without a value is not copied,
+    /// unless the one before ended with what may have begun one.
+    #[must_use]
+    pub fn push(&mut self, chunk: Bytes) -> Bytes {
+        let Some(patterns) = &self.patterns else { return chunk };
+        let mut data = chunk;
+        if !self.held.is_empty() {
+            self.held.extend_from_slice(&data);
+            data = Bytes::from(std::mem::take(&mut self.held));
+        }
+        let pass = patterns.pass(&data, self.covered, false);
+        self.held.extend_from_slice(&data[pass.decided..]);
+        self.covered = pass.covered;
+        match pass.replaced {
+            Some(bytes) => Bytes::from(bytes),
+            None => {
+                data.truncate(pass.decided);
+                data
+            }
+        }
+    }
+
+    /// Returns what was held back, at the end of the stream: it did not become a value.
+    #[must_use]
+    pub fn finish(self) -> Bytes {
+        match &self.patterns {
+            None => Bytes::new(),
+            Some(patterns) => match patterns.pass(&self.held, self.covered, true).replaced {
+                Some(bytes) => Bytes::from(bytes),
+                None => Bytes::from(self.held),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for RedactStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "RedactStream holding {} bytes", self.held.len())
+    }
+}
+
+/// What one look at some bytes decided.
+struct Pass {
+    /// What stands in place of the decided bytes, if that differs from them.
+    replaced: Option<Vec<u8>>,
+    /// How many bytes are decided. What follows may be the beginning of a value.
+    decided: usize,
+    /// How many of the following bytes have made way for a replacement already.
+    covered: usize,
+}
+
+impl Patterns {
+    /// Looks at bytes of which `covered` at the beginning have made way already. With `last`
+    /// nothing follows, and all is decided.
+    fn pass(&self, data: &[u8], covered: usize, last: bool) -> Pass {
+        let mut replaced = Vec::new();
+        let mut any = covered > 0;
+        // Everything before has been replaced.
+        let mut hidden = covered;
+        let mut at = 0;
+        let decided = loop {
+            let Some(start) = self.search.next(data, at) else {
+                break if last { data.len() } else { self.beginning(data) };
+            };
+            let found = self.at(&data[start..]);
+            if found.unfinished && !last {
+                break start;
+            }
+            if let Some((length, secret)) = found.longest {
+                if start >= hidden {
+                    replaced.extend_from_slice(&data[hidden..start]);
+                    replaced.extend_from_slice(self.replacements[secret].as_bytes());
+                    any = true;
+                }
+                hidden = hidden.max(start + length);
+            }
+            // An occurrence may overlap the one before.
+            at = start + 1;
+        };
+        if any && hidden < decided {
+            replaced.extend_from_slice(&data[hidden..decided]);
+        }
+        Pass { replaced: any.then_some(replaced), decided, covered: hidden.saturating_sub(decided) }
+    }
+
+    /// What begins with these bytes, at least a key long.
+    fn at(&self, data: &[u8]) -> Found {
+        let key = key(data);
+        let first = self.forms.partition_point(|form| form.key < key);
+        let mut found = Found { longest: None, unfinished: false };
+        for form in self.forms[first..].iter().take_while(|form| form.key == key) {
+            if data.starts_with(&form.bytes) {
+                found.longest = Some((form.bytes.len(), form.secret));
+                break;
+            }
+            found.unfinished |= form.bytes.len() > data.len() && form.bytes.starts_with(data);
+        }
+        found
+    }
+
+    /// Where, among the last bytes that are too few for a key, a form may begin.
+    fn beginning(&self, data: &[u8]) -> usize {
+        let Range { start, end } = data.len().saturating_sub(KEY_BYTES - 1)..data.len();
+        let begins = |start: &usize| {
+            let rest = &data[*start..];
+            let mut padded = [0; KEY_BYTES];
+            padded[..rest.len()].copy_from_slice(rest);
+            let least = u64::from_be_bytes(padded);
+            let form = self.forms.partition_point(|form| form.key < least);
+            self.forms.get(form).is_some_and(|form| form.bytes.starts_with(rest))
+        };
+        (start..end).find(begins).unwrap_or(end)
+    }
+}
+
+/// What begins at some place.
+struct Found {
+    /// The longest form that is whole: its length and its secret.
+    longest: Option<(usize, usize)>,
+    /// A longer form may come to stand there when more bytes come.
+    unfinished: bool,
+}
+
+/// The first bytes of a form, or of as many bytes at least, as a number that sorts as they do.
+fn key(bytes: &[u8]) -> u64 {
+    let first = bytes.first_chunk::<KEY_BYTES>().expect("no form is shorter than a value may be");
+    u64::from_be_bytes(*first)
+}
+
+/// Tells whether a replacement, with something beside it or not, may have `form` in it.
+fn may_complete(replacement: &str, form: &[u8]) -> bool {
+    let replacement = replacement.as_bytes();
+    let contains = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    let straddles = |length| {
+        let (beginning, end) = (&replacement[..length], &replacement[replacement.len() - length..]);
+        form.ends_with(beginning) || form.starts_with(end)
+    };
+    // What straddles an end of the replacement, or has all of it, has one of its brackets.
+    contains(replacement, form)
+        || form.iter().any(|byte| b"[]".contains(byte))
+            && (contains(form, BEGINNING.as_bytes())
+                || (1..replacement.len().min(form.len())).any(straddles))
+}
+
+#[cfg(test)]
+mod tests;
