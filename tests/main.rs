@@ -21,6 +21,7 @@ mod misbehaving;
 mod readme;
 mod registry;
 mod scripts;
+mod secrets;
 mod serve;
 mod sessions;
 mod support;

@@ -29,6 +29,7 @@ fn five_minutes() {
     fs::create_dir_all(&data).expect("a folder");
     fs::copy(Path::new(ROOT).join("host/data/toolsets.json"), data.join("toolsets.json"))
         .expect("copied");
+    fs::write(lab.work().join("token.txt"), "an example's token\n").expect("written");
 
     let path = std::env::var("PATH").expect("a path");
     let program = Path::new(env!("CARGO_BIN_EXE_toolhost")).parent().expect("a folder");
@@ -43,6 +44,7 @@ fn five_minutes() {
                 .env("PATH", format!("{}:{path}", program.display()))
                 .env("TOOLHOST_HOME", lab.home())
                 .env("TOOLHOST_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+                .env("TOOLHOST_KEYRING", "none")
                 .output()
                 .expect("sh");
             let printed = String::from_utf8_lossy(&output.stdout);
@@ -50,7 +52,7 @@ fn five_minutes() {
             commands += 1;
         }
     }
-    assert_eq!(commands, 7);
+    assert_eq!(commands, 9);
 }
 
 #[tokio::test]

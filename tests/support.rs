@@ -228,7 +228,9 @@ impl Lab {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("TOOLHOST_HOME", self.home.path())
-            .env("TOOLHOST_CACHE", Path::new(TMP).join("cache"));
+            .env("TOOLHOST_CACHE", Path::new(TMP).join("cache"))
+            // Tests keep their secrets out of the developer's keyring.
+            .env("TOOLHOST_KEYRING", "none");
         command
     }
 

@@ -17,6 +17,7 @@ mod need;
 mod problem;
 mod sample;
 mod schema;
+mod secret;
 mod selection;
 mod serve;
 mod toolsets;
@@ -86,6 +87,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
+    Secret(secret::Arguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
     Serve(serve::Arguments),
@@ -129,6 +131,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
+        Command::Secret(arguments) => secret::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,

@@ -16,6 +16,7 @@ use crate::config::{self, Config};
 use crate::host::HostSettings;
 use crate::plugin::DirectoryRules;
 use crate::reload::Folder;
+use crate::secret::{Keyring, SecretStore};
 use crate::tool::Origin;
 
 /// The file an operator writes.
@@ -73,6 +74,11 @@ impl Home {
     /// Where compiled components are kept.
     pub(super) fn components(&self) -> PathBuf {
         self.cache.join("components")
+    }
+
+    /// This user's secrets.
+    pub(super) fn secrets(&self) -> Result<SecretStore, Failure> {
+        Ok(SecretStore::open(&self.state, keyring()?))
     }
 
     /// The settings of a host for one command.
@@ -149,6 +155,31 @@ impl Home {
         }
         Ok(config)
     }
+}
+
+/// The keyring of this session; none if the user wants none.
+fn keyring() -> Result<Keyring, Failure> {
+    match variable("TOOLHOST_KEYRING") {
+        None => {}
+        Some(value) if value == "none" => return Ok(Keyring::None),
+        Some(value) => {
+            let given = value.to_string_lossy();
+            return Err(Failure::usage(format!(
+                "TOOLHOST_KEYRING is `{given}`; allowed is `none`"
+            ))
+            .hint("unset it to use the keyring where there is one"));
+        }
+    }
+    #[cfg(target_os = "linux")]
+    if let Ok(address) = env::var("DBUS_SESSION_BUS_ADDRESS")
+        && !address.is_empty()
+    {
+        return Ok(Keyring::SecretService { address });
+    }
+    #[cfg(target_os = "macos")]
+    return Ok(Keyring::Keychain);
+    #[cfg(not(target_os = "macos"))]
+    Ok(Keyring::None)
 }
 
 fn variable(name: &str) -> Option<OsString> {
