@@ -1,6 +1,7 @@
-//! What the house costs, against wasmtime alone: calls, loads, the shelf. One table, one run.
+//! What the house costs, against wasmtime alone: calls, loads, the shelf, redaction. One table, one run.
 //!
-//! `make bench` runs it. It asserts nothing: a budget that is not kept is printed as OVER.
+//! `make bench` runs it; `cargo bench -p toolhost -- redact` runs that part alone, which needs no
+//! guests. It asserts nothing: a budget that is not kept is printed as OVER.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -9,17 +10,24 @@ mod calls;
 mod guests;
 mod listing;
 mod loads;
+mod redact;
 mod shelf;
 mod table;
 
 fn main() {
+    let mut table = table::Table::default();
+    if std::env::args().any(|argument| argument == "redact") {
+        table.heading();
+        redact::run(&mut table);
+        return table.end();
+    }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let guests = runtime.block_on(guests::build());
-    let mut table = table::Table::default();
     table.heading();
     let host = runtime.block_on(calls::run(&mut table, &guests));
     runtime.block_on(listing::run(&mut table, &host));
     runtime.block_on(loads::run(&mut table, &guests));
     shelf::run(&mut table);
+    redact::run(&mut table);
     table.end();
 }

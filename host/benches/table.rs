@@ -50,6 +50,28 @@ impl Table {
         );
     }
 
+    /// Prints a row whose budget is a speed, of its median, for so many bytes.
+    pub(crate) fn row_at_least(
+        &mut self,
+        name: &str,
+        times: &mut [Duration],
+        bytes: usize,
+        megabytes_per_second_min: f64,
+    ) {
+        times.sort();
+        let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        // Bytes in a microsecond are megabytes in a second.
+        let speed = bytes as f64 / micros(median);
+        let over = speed < megabytes_per_second_min;
+        self.over_budget += usize::from(over);
+        println!(
+            "{name:<44} {:>11.2} {:>11.2}   {speed:.0} MB/s, at least {megabytes_per_second_min:.0}{}",
+            micros(median),
+            micros(p99),
+            if over { " OVER" } else { "" }
+        );
+    }
+
     pub(crate) fn end(&self) {
         match self.over_budget {
             0 => println!("every row is within its budget"),
