@@ -1,5 +1,6 @@
 //! From a component's bytes to code: compiled once, kept in a folder of our own, mapped.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use tokio::sync::watch;
 use wasmtime::component::Component;
 
 use super::child;
@@ -161,6 +163,29 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, LoadError> {
     let joined = tokio::task::spawn_blocking(work).await;
     joined.map_err(|error| LoadError::Internal(error.to_string()))
+}
+
+/// Keeps a plugin among those being compiled, as long as it lives.
+pub(super) struct Named<'a> {
+    names: &'a watch::Sender<BTreeSet<String>>,
+    id: &'a str,
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn new(names: &'a watch::Sender<BTreeSet<String>>, id: &'a str) -> Named<'a> {
+        names.send_modify(|names| {
+            names.insert(id.to_owned());
+        });
+        Named { names, id }
+    }
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        self.names.send_modify(|names| {
+            names.remove(self.id);
+        });
+    }
 }
 
 #[expect(unsafe_code, reason = "loading code that our own compiler has just given")]

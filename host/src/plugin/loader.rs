@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
 use super::bindings::PluginPre;
-use super::compile::{self, Cache, CacheError, Compiler};
+use super::compile::{self, Cache, CacheError, Compiler, Named};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
 use super::directories::{Directory, DirectoryRules};
@@ -380,29 +380,6 @@ impl Loader {
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), 300))
         })?;
         convert::registration(registration, exported, limits)
-    }
-}
-
-/// Keeps a plugin among those being compiled, as long as it lives.
-struct Named<'a> {
-    names: &'a watch::Sender<BTreeSet<String>>,
-    id: &'a str,
-}
-
-impl<'a> Named<'a> {
-    fn new(names: &'a watch::Sender<BTreeSet<String>>, id: &'a str) -> Named<'a> {
-        names.send_modify(|names| {
-            names.insert(id.to_owned());
-        });
-        Named { names, id }
-    }
-}
-
-impl Drop for Named<'_> {
-    fn drop(&mut self) {
-        self.names.send_modify(|names| {
-            names.remove(self.id);
-        });
     }
 }
 
