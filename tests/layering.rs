@@ -9,7 +9,7 @@ const ROOMS: [&[&str]; 12] = [
     &["limits", "record", "text"],
     &["tool"],
     &["arguments", "authority", "batch", "guardrails", "repair", "result", "schema", "suspicion", "toolset"],
-    &["config", "egress", "lock", "process", "secret"],
+    &["config", "egress", "lock", "process", "secret", "store"],
     &["plugin"],
     &["registry"],
     &["availability", "session"],
@@ -23,6 +23,7 @@ const ROOMS: [&[&str]; 12] = [
 /// What only certain rooms may name, with the reason.
 const ONLY: [(&str, &[&str], &str); 14] = [
 const ONLY: [(&str, &[&str], &str); 13] = [
+const ONLY: [(&str, &[&str], &str); 12] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
@@ -37,6 +38,7 @@ const ONLY: [(&str, &[&str], &str); 13] = [
     ("hyper::", &["egress"], "one room sends requests"),
     ("rustls::", &["egress"], "one room decides which servers are trusted"),
     ("TcpStream", &["egress"], "addresses are checked where they are connected to"),
+    ("rusqlite", &["store"], "databases are opened in one place"),
     ("println!", &[], "the command line prints with `Ui`"),
     ("deserialize_file", &["plugin"], "code is mapped from our own cache only"),
 ];

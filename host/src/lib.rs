@@ -15,6 +15,8 @@
 //! | [`egress`] | outgoing HTTP |
 //! | [`guardrails`] | models that turn in circles |
 //! | [`config`], [`lock`], [`process`], [`secret`] | files, commands, and values nobody is shown |
+//! | [`guardrails`] | models that turn in circles |
+//! | [`config`], [`lock`], [`process`], [`store`] | files, commands, and what plugins keep |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
@@ -45,6 +47,7 @@ pub mod egress;
 pub mod lock;
 pub mod process;
 pub mod secret;
+pub mod store;
 
 pub mod plugin;
 

@@ -248,6 +248,12 @@ limits! {
     http_requests_max: Count = Count(1_000), Count(0) => Count(100_000);
     /// HTTP requests of one call at once.
     http_requests_at_once_max: Count = Count(16), Count(1) => Count(256);
+    /// Entries of one plugin's store.
+    kv_entries_max: Count = Count(10_000), Count(1) => Count(1_000_000);
+    /// One value in a plugin's store.
+    kv_value_bytes_max: Bytes = Bytes(MIB), Bytes(16) => Bytes(16 * MIB);
+    /// All of one plugin's store, keys and values together.
+    kv_bytes_max: Bytes = Bytes(64 * MIB), Bytes(KIB) => Bytes(4 * GIB);
     /// Tail of stderr kept for the log when a guest fails.
     stderr_bytes_max: Bytes = Bytes(16 * KIB), Bytes(0) => Bytes(MIB);
     /// Calls at once for each core of the machine.
@@ -275,10 +281,10 @@ fn parse<V: Value>(name: &'static str, text: &str, least: V, most: V) -> Result<
 impl Limits {
     /// How many bytes a guest may hand over in one call into the host, the output included.
     ///
-    /// It lies above the bound of the output, so that a large output meets that bound's
-    /// message first.
+    /// It lies above the bounds of the output and of the two values of a swap, so that what is
+    /// too large meets their messages first.
     pub fn transfer_bytes_max(&self) -> u64 {
-        self.output_bytes_max.0 + 8 * MIB
+        self.output_bytes_max.0 + (2 * self.kv_value_bytes_max.0 + MIB).max(8 * MIB)
     }
 
     /// The longest message of an MCP client.
