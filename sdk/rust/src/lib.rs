@@ -34,6 +34,7 @@
 //! with [`Need`].
 
 pub mod hooks;
+pub mod kv;
 pub mod log;
 mod need;
 #[cfg(toolhost_old_libc)]
@@ -41,6 +42,7 @@ mod old_libc;
 mod output;
 mod runtime;
 mod schema;
+pub mod secrets;
 pub mod testing;
 
 /// The bindings generated from the contract in `wit/`, for what the typed layer leaves out.
@@ -57,7 +59,7 @@ pub mod bindings {
 }
 
 pub use bindings::toolhost::plugin::types::{CallContext as Context, Extension};
-pub use need::Need;
+pub use need::{Need, Slot};
 pub use output::{Error, IntoOutput, Json, Output, Structured};
 pub use runtime::{Check, Describe, Entry, Tool, progress};
 pub use toolhost_sdk_macros::{arguments, tool};

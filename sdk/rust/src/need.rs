@@ -4,6 +4,15 @@ use serde_json::{Value, json};
 
 use crate::bindings::toolhost::plugin::types;
 
+/// Where in a request a secret belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// The header of this name, such as `authorization`.
+    Header(&'a str),
+    /// The query parameter of this name, such as `appid`.
+    Query(&'a str),
+}
+
 /// One piece of authority the plugin asks for; the operator decides whether it gets it.
 #[derive(Clone, Debug)]
 pub struct Need(types::Need);
@@ -41,6 +50,26 @@ impl Need {
     /// Asks for these environment variables.
     pub fn env<'a>(names: impl IntoIterator<Item = &'a str>) -> Need {
         Need::new("env", &json!({ "names": names.into_iter().collect::<Vec<_>>() }))
+    }
+
+    /// Asks for a secret that the host puts into requests to these hosts, in this slot; see
+    /// [`secrets`](crate::secrets). A host is written `HOST` or `HOST:PORT`.
+    pub fn secret<'a>(
+        name: &str,
+        hosts: impl IntoIterator<Item = &'a str>,
+        slot: Slot<'_>,
+    ) -> Need {
+        let (slot, of) = match slot {
+            Slot::Header(header) => ("header", header),
+            Slot::Query(parameter) => ("query", parameter),
+        };
+        let hosts: Vec<_> = hosts.into_iter().collect();
+        Need::new("secrets", &json!({ "name": name, "hosts": hosts, slot: of }))
+    }
+
+    /// Asks for a store of the plugin's own; see [`kv`](crate::kv).
+    pub fn kv() -> Need {
+        Need::new("kv", &json!({}))
     }
 
     /// Asks to hear of calls of other plugins' tools: `events` are `request`, `pre-call`,

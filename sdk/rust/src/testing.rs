@@ -20,6 +20,12 @@ pub fn call<T: Tool>(arguments: &str) -> Result<Output, Error> {
     T::call(arguments, &context)
 }
 
+/// Empties the store that [`kv`](crate::kv) is outside of a host. Each thread has its own, and
+/// so has each unit test, unless they run one after the other on one thread.
+pub fn clear_kv() {
+    crate::kv::clear();
+}
+
 /// Returns the JSON Schema of the arguments of `T`, as it is registered.
 pub fn parameters<T: Tool>() -> String {
     T::definition().parameters
