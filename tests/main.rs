@@ -14,6 +14,7 @@ mod formats;
 mod grants;
 mod hooks;
 mod inspect;
+mod kv;
 mod layering;
 mod limits;
 mod loading;

@@ -21,6 +21,7 @@ use crate::registry::{Catalog, Registry, SourceReport};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
 use crate::schema::Format;
 use crate::session::{Session, SessionError, SessionSettings};
+use crate::store::Stores;
 use crate::tool::{Call, Outcome, PluginId, PluginIdError};
 use crate::toolset::UserToolset;
 
@@ -41,7 +42,8 @@ pub struct HostSettings {
     pub directories: DirectoryRules,
     /// Values of the variables that plugins may be granted. The host reads no environment.
     pub variables: Variables,
-    /// Where this user's host remembers things. Without it, no plugin counts as bundled.
+    /// Where this user's host remembers things. Without it, no plugin counts as bundled, and
+    /// none has a store.
     pub state: Option<PathBuf>,
 }
 
@@ -291,12 +293,13 @@ fn loader(
     instances_max: usize,
     settings: &HostSettings,
 ) -> Result<Loader, EngineError> {
-    let mut loader = Loader::new(limits, instances_max)?;
+    let mut loader = Loader::new(Arc::clone(&limits), instances_max)?;
     if let Some(program) = &settings.compiler {
         loader.compile_with(program.clone());
     }
     loader.bound_directories(settings.directories.clone());
     loader.provide(settings.variables.clone());
+    loader.keep(Stores::new(settings.state.clone(), limits));
     if let Some(folder) = &settings.cache
         && let Err(error) = loader.open_cache(folder)
     {

@@ -7,7 +7,7 @@ pub(super) mod base {
     wasmtime::component::bindgen!({
         world: "plugin",
         path: "../wit",
-        imports: { default: trappable },
+        imports: { "toolhost:plugin/kv": async | trappable, default: trappable },
         exports: { default: async },
     });
 }

@@ -15,6 +15,7 @@ use super::rights::{Authority, Rights};
 use super::store::{self, Denied, Guest, HostCallsExceeded};
 use crate::authority::{self, Access, DirGrant, Variables};
 use crate::limits::Limits;
+use crate::store::Kv;
 use crate::text;
 use crate::tool::{CallError, Code, Held, Invocation, Meter, Tool, ToolOutput, ToolSpec};
 
@@ -28,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) rules: Arc<DirectoryRules>,
     /// Values of variables, of which it sees those it was granted.
     pub(super) variables: Arc<Variables>,
+    /// What it keeps, if it was granted a store.
+    pub(super) store: Arc<Kv>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
     pub(super) authority: OnceLock<Authority>,
 }
@@ -90,7 +93,7 @@ impl Tool for PluginTool {
             writes: with(Access::Write),
             variables: !rights.variables.is_empty(),
             http: !rights.http.is_empty(),
-            kv: rights.kv,
+            kv: rights.kv.is_granted(),
             hooks,
             ..Held::default()
         }

@@ -25,6 +25,7 @@ use super::rights::{Authority, Given};
 use super::toolchain::Toolchain;
 use crate::authority::{self, Exclusive, Grants, Kind, Variables};
 use crate::limits::Limits;
+use crate::store::Stores;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
 
@@ -84,7 +85,8 @@ impl Loaded {
             }
         }
         let variables = &self.prepared.variables;
-        let given = Given { grants, directories: &directories, variables, exclusive };
+        let store = &self.prepared.store;
+        let given = Given { grants, directories: &directories, variables, exclusive, store };
         let hears =
             has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
         let authority = Authority::new(needs, specs(), &given);
@@ -204,6 +206,7 @@ pub struct Loader {
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
     variables: Arc<Variables>,
+    stores: Stores,
     /// The plugins being compiled at this moment, by id.
     now_compiling: watch::Sender<BTreeSet<String>>,
     /// Compiling fills a core, so there are as many permits as cores.
@@ -219,6 +222,7 @@ impl Loader {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Loader {
+            stores: Stores::new(None, Arc::clone(&engine.limits)),
             engine,
             compiler: Compiler::default(),
             rules: Arc::default(),
@@ -250,6 +254,11 @@ impl Loader {
     /// Gives the values of variables that plugins may be granted.
     pub fn provide(&mut self, variables: Variables) {
         self.variables = Arc::new(variables);
+    }
+
+    /// Gives the stores that plugins may be granted; without this, every store is unavailable.
+    pub fn keep(&mut self, stores: Stores) {
+        self.stores = stores;
     }
 
     /// Compiles with this program, in a process of its own for each component: it is run with
@@ -346,6 +355,7 @@ impl Loader {
         let optional = Optional::find(exported, &pre).map_err(misfit)?;
         let pre = PluginPre::new(pre).map_err(misfit)?;
         Ok(Prepared {
+            store: self.stores.of(&candidate.folder, &id),
             engine: Arc::clone(&self.engine),
             pre,
             optional,

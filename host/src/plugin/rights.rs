@@ -8,6 +8,7 @@ use super::directories::Directory;
 use crate::authority::{
     self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides, Variables,
 };
+use crate::store::Kv;
 use crate::tool::{Need, ToolSpec};
 
 /// What one tool may use besides its own memory; by default nothing.
@@ -17,14 +18,40 @@ pub(super) struct Rights {
     pub(super) variables: Vec<(String, String)>,
     pub(super) http: HttpRights,
     pub(super) secrets: SecretRights,
-    pub(super) kv: bool,
+    pub(super) kv: KvRights,
     pub(super) exclusive: Vec<Exclusive>,
+}
+
+/// What one tool may do with its plugin's store.
+#[derive(Clone, Debug, Default)]
+pub(super) enum KvRights {
+    /// It does not ask for it, so no grant would help.
+    #[default]
+    NotAsked,
+    /// The operator has not granted it.
+    NotGranted,
+    /// It may use it.
+    Granted(Arc<Kv>),
+}
+
+impl KvRights {
+    fn new(needs: &[Need], tool: &str, granted: bool, store: &Arc<Kv>) -> KvRights {
+        match (authority::asks_for_tool(needs, Kind::Kv, tool), granted) {
+            (false, _) => KvRights::NotAsked,
+            (true, false) => KvRights::NotGranted,
+            (true, true) => KvRights::Granted(Arc::clone(store)),
+        }
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        matches!(self, KvRights::Granted(_))
+    }
 }
 
 impl Rights {
     /// What one tool asks for of what its plugin was granted; of a hook, the name is empty.
     fn new(needs: &[Need], requires_env: &[String], tool: &str, given: &Given<'_>) -> Rights {
-        let Given { grants, directories, variables, exclusive } = given;
+        let Given { grants, directories, variables, exclusive, store } = given;
         let directories = directories.iter().filter_map(|directory| {
             Some((directory.clone(), authority::access(needs, tool, &directory.grant)?))
         });
@@ -35,7 +62,7 @@ impl Rights {
             variables: names.into_iter().filter_map(variable).collect(),
             http: HttpRights::new(needs, tool, &grants.http),
             secrets: SecretRights::new(needs, tool, &grants.secrets),
-            kv: grants.kv && authority::asks_for_tool(needs, Kind::Kv, tool),
+            kv: KvRights::new(needs, tool, grants.kv, store),
             exclusive: exclusive.to_vec(),
         }
     }
@@ -61,6 +88,7 @@ pub(super) struct Given<'a> {
     pub(super) directories: &'a [Directory],
     pub(super) variables: &'a Variables,
     pub(super) exclusive: &'a [Exclusive],
+    pub(super) store: &'a Arc<Kv>,
 }
 
 /// What a plugin asked for and was granted, and what that comes to for each of its tools.

@@ -1,45 +1,87 @@
-//! `kv`: a small store of a plugin's own.
+//! `kv`: a small store of a plugin's own, for tools, checks and hooks that asked and were granted.
+
+use std::sync::Arc;
 
 use crate::plugin::bindings::base::toolhost::plugin::kv::{Error, Host};
+use crate::plugin::rights::KvRights;
 use crate::plugin::store::Guest;
+use crate::store::{Kv, StoreError};
 
 impl Guest {
-    fn no_store<T>(&self) -> wasmtime::Result<Result<T, Error>> {
+    /// The store of this guest and the side it is on, or why it has none.
+    fn kept(&self) -> wasmtime::Result<Result<(Arc<Kv>, String), Error>> {
         self.count_host_call()?;
         let plugin = &self.plugin;
-        Ok(Err(Error::NotGranted(format!(
-            "the store of plugin:{plugin} is not granted: run `toolhost grant {plugin} --kv`"
-        ))))
+        let refused = match &self.rights.kv {
+            KvRights::Granted(kv) => return Ok(Ok((Arc::clone(kv), self.side()))),
+            KvRights::NotGranted => format!(
+                "the store of plugin:{plugin} is not granted: run `toolhost grant {plugin} --kv`"
+            ),
+            KvRights::NotAsked => format!(
+                "plugin:{plugin} does not ask for a store here, so no grant would help: its author declares a need of kind `kv`"
+            ),
+        };
+        Ok(Err(Error::NotGranted(refused)))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::Invalid(text) => Error::Invalid(text),
+            StoreError::Full(text) => Error::Full(text),
+            StoreError::Unavailable(text) => Error::Unavailable(text),
+        }
     }
 }
 
 impl Host for Guest {
-    fn get(&mut self, _key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
-        self.no_store()
+    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+        let (kv, side) = match self.kept()? {
+            Ok(kept) => kept,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(kv.get(&side, &key).await.map_err(Error::from))
     }
 
-    fn set(&mut self, _key: String, _value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
-        self.no_store()
+    async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+        let (kv, side) = match self.kept()? {
+            Ok(kept) => kept,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(kv.set(&side, &key, value).await.map_err(Error::from))
     }
 
-    fn delete(&mut self, _key: String) -> wasmtime::Result<Result<bool, Error>> {
-        self.no_store()
+    async fn delete(&mut self, key: String) -> wasmtime::Result<Result<bool, Error>> {
+        let (kv, side) = match self.kept()? {
+            Ok(kept) => kept,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(kv.delete(&side, &key).await.map_err(Error::from))
     }
 
-    fn swap(
+    async fn swap(
         &mut self,
-        _key: String,
-        _expected: Option<Vec<u8>>,
-        _value: Option<Vec<u8>>,
+        key: String,
+        expected: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
     ) -> wasmtime::Result<Result<bool, Error>> {
-        self.no_store()
+        let (kv, side) = match self.kept()? {
+            Ok(kept) => kept,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(kv.swap(&side, &key, expected, value).await.map_err(Error::from))
     }
 
-    fn keys(
+    async fn keys(
         &mut self,
-        _prefix: String,
-        _after: Option<String>,
+        prefix: String,
+        after: Option<String>,
     ) -> wasmtime::Result<Result<Vec<String>, Error>> {
-        self.no_store()
+        let (kv, side) = match self.kept()? {
+            Ok(kept) => kept,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(kv.keys(&side, &prefix, after.as_deref()).await.map_err(Error::from))
     }
 }

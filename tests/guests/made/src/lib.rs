@@ -14,7 +14,8 @@
 //! ```
 //!
 //! An answer is `echo` (the arguments), or an object with one of `text`, `json`, `fail`, `bad`,
-//! `missing`, `repeat` (text and count), `env` (a variable's value) or `spin`.
+//! `missing`, `repeat` (text and count), `env` (a variable's value), `kv` (the value of a key, or why
+//! there is none) or `spin`.
 
 use std::hint::black_box;
 use std::ptr;
@@ -74,6 +75,10 @@ impl Guest for Plugin {
                     let count = value[1].as_u64().unwrap_or_default();
                     Content::Text(text(&value[0]).repeat(usize::try_from(count).unwrap_or(0)))
                 }
+                "kv" => Content::Text(match toolhost_sdk::kv::get_text(&text(value)) {
+                    Ok(kept) => kept.unwrap_or_default(),
+                    Err(error) => error.to_string(),
+                }),
                 "env" => Content::Text(std::env::var(text(value)).unwrap_or_default()),
                 _ => spin(),
             },
