@@ -2,7 +2,7 @@
 
 mod bounds;
 mod messages;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 

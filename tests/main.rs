@@ -13,6 +13,7 @@ mod files;
 mod formats;
 mod grants;
 mod hooks;
+mod hostile;
 mod inspect;
 mod kv;
 mod layering;

@@ -99,7 +99,7 @@ impl Kind {
 }
 
 /// Quotes a text for a shell, if it has characters that mean something to one.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@,+%".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
         return text.to_owned();
@@ -270,17 +270,16 @@ fn needs_for<'a, T: serde::de::DeserializeOwned>(
     needs.iter().filter(for_tool).filter_map(|need| serde_json::from_str(&need.value).ok())
 }
 
-/// The variables that a tool both asks for and was granted, sorted. What it requires, it asks
+/// The variables that a tool asks for and that `fits` chooses, sorted. What it requires, it asks
 /// for.
 pub fn variables(
     needs: &[Need],
     requires_env: &[String],
     tool: &str,
-    granted: &[String],
+    fits: impl Fn(&String) -> bool,
 ) -> Vec<String> {
     let asked = needs_for::<EnvNeed>(needs, "env", tool).flat_map(|need| need.names);
-    let mut names: Vec<String> =
-        asked.chain(requires_env.iter().cloned()).filter(|name| granted.contains(name)).collect();
+    let mut names: Vec<String> = asked.chain(requires_env.iter().cloned()).filter(fits).collect();
     names.sort();
     names.dedup();
     names
@@ -315,8 +314,11 @@ mod tests {
             need("hooks", r#"{"events": ["pre-call"], "tools": ["web_*", "x"]}"#, &[]),
         ];
         let granted = names(&["B", "C", "D"]);
-        assert_eq!(variables(&needs, &names(&["C"]), "t", &granted), ["B", "C"]);
-        assert_eq!(variables(&needs, &[], "u", &granted), [""; 0]);
+        assert_eq!(
+            variables(&needs, &names(&["C"]), "t", |name| granted.contains(name)),
+            ["B", "C"]
+        );
+        assert_eq!(variables(&needs, &[], "u", |name| granted.contains(name)), [""; 0]);
         let hears = |grant: &str, event, tool: &str| {
             self::hears(&needs, &[HookGrant::parse(grant).expect(grant)], event, tool)
         };

@@ -14,6 +14,7 @@ mod home;
 mod inspect;
 mod list;
 mod need;
+mod probe;
 mod problem;
 mod sample;
 mod schema;
@@ -84,6 +85,7 @@ enum Command {
     Call(call::Arguments),
     Explain(explain::Arguments),
     Inspect(inspect::Arguments),
+    Probe(probe::Arguments),
     Doctor(doctor::Arguments),
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
@@ -128,6 +130,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
         Command::Explain(arguments) => explain::run(&ui, &global, &arguments).await,
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
+        Command::Probe(arguments) => probe::run(&ui, &global, &arguments).await,
         Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),

@@ -127,8 +127,17 @@ impl Config {
 
     /// The names of all variables that some plugin was granted, sorted.
     pub fn variables(&self) -> Vec<String> {
+        self.names(|grants| grants.env.clone())
+    }
+
+    /// The names of all secrets that some plugin was granted, sorted.
+    pub fn secrets(&self) -> Vec<String> {
+        self.names(|grants| grants.secrets.iter().map(|grant| grant.name.clone()).collect())
+    }
+
+    fn names(&self, of: impl Fn(&Grants) -> Vec<String>) -> Vec<String> {
         let mut names: Vec<String> =
-            self.plugins.values().flat_map(|plugin| plugin.grants.env.clone()).collect();
+            self.plugins.values().flat_map(|plugin| of(&plugin.grants)).collect();
         names.sort();
         names.dedup();
         names

@@ -24,7 +24,7 @@ use crate::schema::Schema;
 use crate::session::{Ended, Session};
 use crate::text;
 use crate::tool::{
-    Call, CallError, Class, Code, Invocation, Meter, Outcome, ToolOutput, Violation,
+    Call, CallError, Class, Code, Invocation, Meter, Outcome, Refusal, ToolOutput, Violation,
 };
 use find::Found;
 use hooks::Hooked;
@@ -86,8 +86,16 @@ impl Dispatch {
         for repair in &repairs {
             tracing::warn!("`{tool}` was called with a repair: {repair}");
         }
-        let (generation, elapsed) = (catalog.generation, started.elapsed());
-        let outcome = Outcome { tool, repairs, result, usage: meter.usage(), generation, elapsed };
+        let refusals = meter.refusals();
+        let outcome = Outcome {
+            tool,
+            repairs,
+            result: result.map_err(|error| with_refusals(error, &refusals)),
+            usage: meter.usage(),
+            refusals,
+            generation: catalog.generation,
+            elapsed: started.elapsed(),
+        };
         Ended { outcome, call_id: call.caller.tool_call, chars_max }
     }
 
@@ -297,6 +305,13 @@ fn too_late(time_max: Duration, by_caller: bool) -> CallError {
     let limit = if by_caller { "the time the caller gave" } else { "`wall_time_max`" };
     let time_max = humantime::format_duration(time_max);
     CallError::new(Code::Deadline, format!("stopped: not done within {limit} of {time_max}"))
+}
+
+/// A tool that fails may not say what it lacked; the host does.
+fn with_refusals(error: CallError, refusals: &[Refusal]) -> CallError {
+    let untold = refusals.iter().map(Refusal::to_string);
+    let untold: Vec<String> = untold.filter(|refusal| !error.message.contains(refusal)).collect();
+    if untold.is_empty() { error } else { error.with("refused", untold) }
 }
 
 fn closing() -> CallError {

@@ -1,7 +1,9 @@
 //! The library's face: wires the rooms together, and nothing else.
 
+mod look;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -14,16 +16,19 @@ use crate::builtin;
 use crate::config::Config;
 use crate::definitions::{Definitions, Listed};
 use crate::dispatch::Dispatch;
+use crate::egress::{Egress, EgressSettings, RootError};
 use crate::limits::Limits;
 use crate::lock::{self, LockError};
-use crate::plugin::{Candidate, DirectoryRules, EngineError, LoadError, Loaded, Loader};
-use crate::registry::{Catalog, Registry, SourceReport};
+use crate::plugin::{DirectoryRules, EngineError, Loader, Secrets};
+use crate::registry::{Catalog, Registry};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
 use crate::schema::Format;
 use crate::session::{Session, SessionError, SessionSettings};
 use crate::store::Stores;
-use crate::tool::{Call, Outcome, PluginId, PluginIdError};
+use crate::tool::{Call, Outcome};
 use crate::toolset::UserToolset;
+
+pub use look::{InspectError, Probed, inspect, probe};
 
 /// What a host is started with. It reads no environment and no home of its own.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +47,11 @@ pub struct HostSettings {
     pub directories: DirectoryRules,
     /// Values of the variables that plugins may be granted. The host reads no environment.
     pub variables: Variables,
+    /// Values of the secrets that plugins may be granted.
+    pub secrets: Secrets,
+    /// How requests of plugins find and trust the hosts they go to. No configuration and no
+    /// variable decides that.
+    pub egress: EgressSettings,
     /// Where this user's host remembers things. Without it, no plugin counts as bundled, and
     /// none has a store.
     pub state: Option<PathBuf>,
@@ -56,20 +66,9 @@ pub enum StartError {
     /// What the host remembers cannot be read.
     #[error(transparent)]
     Lock(#[from] LockError),
-}
-
-/// Why a file cannot be inspected.
-#[derive(Debug, Error)]
-pub enum InspectError {
-    /// Its name is no id.
+    /// A certificate authority is none.
     #[error(transparent)]
-    Id(#[from] PluginIdError),
-    /// The engine refuses this machine.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// It is no plugin.
-    #[error(transparent)]
-    Load(#[from] LoadError),
+    Root(#[from] RootError),
 }
 
 /// A running host.
@@ -262,44 +261,20 @@ impl Host {
     }
 }
 
-/// Loads one file without making it callable, to look at it.
-///
-/// # Errors
-/// With the reason why it is no plugin, and the repair.
-pub async fn inspect(
-    path: &Path,
-    settings: &HostSettings,
-) -> Result<(Loaded, SourceReport), InspectError> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let candidate = Candidate {
-        id: PluginId::from_stem(&stem)?,
-        folder: path.parent().unwrap_or(Path::new(".")).to_owned(),
-        path: path.to_owned(),
-    };
-    let limits = Arc::new(settings.config.limits.clone());
-    let loader = loader(Arc::clone(&limits), 1, settings)?;
-    let mut loaded = loader.load(&candidate, &Arc::default()).await?;
-    let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
-    loaded.registration.allow_tool_override = plugin.allow_tool_override;
-    let registry = Registry::new(limits, HashMap::new());
-    let catalog = registry.publish([loaded.registration.clone()]);
-    let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
-    Ok((loaded, report))
-}
-
 /// A loader without a cache is slower, and otherwise the same.
 fn loader(
     limits: Arc<Limits>,
     instances_max: usize,
     settings: &HostSettings,
-) -> Result<Loader, EngineError> {
-    let mut loader = Loader::new(Arc::clone(&limits), instances_max)?;
+) -> Result<Loader, StartError> {
+    let egress = Egress::new(settings.egress.clone(), &limits)?;
+    let mut loader = Loader::new(Arc::clone(&limits), instances_max, egress)?;
     if let Some(program) = &settings.compiler {
         loader.compile_with(program.clone());
     }
     loader.bound_directories(settings.directories.clone());
-    loader.provide(settings.variables.clone());
     loader.keep(Stores::new(settings.state.clone(), limits));
+    loader.provide(settings.variables.clone(), settings.secrets.clone());
     if let Some(folder) = &settings.cache
         && let Err(error) = loader.open_cache(folder)
     {

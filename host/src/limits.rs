@@ -254,6 +254,11 @@ limits! {
     kv_value_bytes_max: Bytes = Bytes(MIB), Bytes(16) => Bytes(16 * MIB);
     /// All of one plugin's store, keys and values together.
     kv_bytes_max: Bytes = Bytes(64 * MIB), Bytes(KIB) => Bytes(4 * GIB);
+    /// Refusals of one call that its outcome names.
+    refusals_max: Count = Count(16), Count(0) => Count(1_000);
+    /// Opens of files of one plugin that never came back, as on a dead network disk; then it
+    /// opens no more.
+    stuck_opens_max: Count = Count(16), Count(1) => Count(128);
     /// Tail of stderr kept for the log when a guest fails.
     stderr_bytes_max: Bytes = Bytes(16 * KIB), Bytes(0) => Bytes(MIB);
     /// Calls at once for each core of the machine.

@@ -7,15 +7,18 @@
 mod bindings;
 mod child;
 mod compile;
+mod conduct;
 mod contract;
 mod convert;
 mod directories;
 mod engine;
 mod imports;
 mod instance;
+mod loaded;
 mod loader;
 mod optional;
 mod rights;
+mod secrets;
 mod store;
 mod toolchain;
 
@@ -25,7 +28,9 @@ pub use contract::check as check_contract;
 pub use contract::{ContractError, KNOWN_CONTRACT};
 pub use directories::{DirectoryRules, check as check_grant};
 pub use engine::EngineError;
-pub use loader::{Candidate, Facts, LoadError, Loaded, Loader, read_component};
+pub use loaded::{Facts, Loaded};
+pub use loader::{Candidate, LoadError, Loader, read_component};
+pub use secrets::Secrets;
 pub use toolchain::{Runtime, Toolchain};
 
 /// For benchmarks: what a call costs without the house around it.

@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 pub use approval::{Approval, Approver, Question};
 pub use hook::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks};
 pub use name::{NameError, ToolName, check_toolset};
-pub use outcome::{CallError, Class, Code, Meter, Outcome, Usage};
+pub use outcome::{CallError, Class, Code, Meter, Outcome, Refusal, Usage};
 pub use output::{Content, ToolOutput};
 pub use registration::{
     Annotations, Example, Need, Origin, PluginId, PluginIdError, Registration, Rejection, SourceId,

@@ -118,8 +118,30 @@ pub struct OwnFolder {
     pub readable: bool,
 }
 
+/// Folders of the system that show this process from outside, or are no files at all.
+const SYSTEM: [(&str, &str); 3] = [
+    ("/proc", "what the system knows of processes, toolhost among them"),
+    ("/sys", "the system's devices and settings"),
+    ("/dev", "devices"),
+];
+/// Memory as files, which lies among the devices and is none.
+const MEMORY: &str = "/dev/shm";
+
 /// Says why a directory, named without links, may not be granted.
 pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
+    let overlaps = |folder: &&(&str, &str)| {
+        host.starts_with(folder.0) || Path::new(folder.0).starts_with(host)
+    };
+    if let Some((path, what)) = SYSTEM.iter().find(overlaps)
+        && !host.starts_with(MEMORY)
+    {
+        let given = host.display();
+        let relation = if host.starts_with(path) { "lies inside" } else { "contains" };
+        let relation = if host == Path::new(path) { "is" } else { relation };
+        return Some(format!(
+            "{given} {relation} {path}, which holds {what}; grant another directory"
+        ));
+    }
     let touched = own.iter().find(|folder| {
         let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
         overlaps && (access == Access::Write || !folder.readable)
@@ -197,5 +219,7 @@ mod tests {
         assert!(refused("/project", Access::Write));
         assert!(refused("/project/plugins/x", Access::Write));
         assert!(!refused("/project/src", Access::Write));
+        assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
+        assert!(!refused("/dev/shm/x", Access::Write) && !refused("/devices", Access::Read));
     }
 }

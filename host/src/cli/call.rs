@@ -88,12 +88,18 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     for repair in &outcome.repairs {
         ui::error_line(&format!("note: {repair}"));
     }
+    for refusal in &outcome.refusals {
+        let refusal = refusal.to_string();
+        if !matches!(&outcome.result, Err(error) if error.message.contains(&refusal)) {
+            ui::error_line(&format!("refused: {refusal}"));
+        }
+    }
     if ui.json {
-        ui.json(&to_json(&outcome))?;
+        ui.json(&outcome_json(&outcome))?;
     }
     match &outcome.result {
         Ok(_) if ui.json => Ok(()),
-        Ok(output) => print(ui, output),
+        Ok(output) => print_output(ui, output),
         Err(error) => {
             let mut failure = Failure::call(error);
             if let Some(stderr) = &error.stderr {
@@ -128,7 +134,7 @@ fn read_pair(pair: &str) -> Result<(String, String), Failure> {
     Ok((key.to_owned(), value))
 }
 
-fn read_text(given: &str) -> Result<String, Failure> {
+pub(super) fn read_text(given: &str) -> Result<String, Failure> {
     match given.strip_prefix('@') {
         Some(file) => read_file(file),
         None if given == "-" => {
@@ -147,7 +153,7 @@ fn read_file(file: &str) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(format!("the file {file} cannot be read: {error}")))
 }
 
-fn print(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {
+pub(super) fn print_output(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {
     for block in &output.content {
         match block {
             Content::Text(text) => ui.line(text)?,
@@ -172,7 +178,7 @@ fn print(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {
     }
 }
 
-fn to_json(outcome: &Outcome) -> Value {
+pub(super) fn outcome_json(outcome: &Outcome) -> Value {
     let Usage { memory_bytes, host_calls, log_lines, log_lines_dropped, output_bytes } =
         outcome.usage;
     let mut object = json!({
@@ -186,6 +192,7 @@ fn to_json(outcome: &Outcome) -> Value {
             "log_lines_dropped": log_lines_dropped,
             "output_bytes": output_bytes,
         },
+        "refusals": outcome.refusals.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "generation": outcome.generation,
         "elapsed_ms": outcome.elapsed.as_secs_f64() * 1_000.0,
     });

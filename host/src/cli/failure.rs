@@ -80,13 +80,15 @@ impl Failure {
         match error {
             StartError::Lock(error) => Failure::usage(error.to_string()),
             StartError::Engine(error) => Failure::fault(error.to_string()),
+            StartError::Root(error) => Failure::fault(error.to_string()),
         }
     }
 
     /// A file is no plugin.
     pub(super) fn inspect(file: &str, error: &InspectError) -> Failure {
         match error {
-            InspectError::Engine(error) => Failure::fault(error.to_string()),
+            InspectError::Start(error) => Failure::fault(error.to_string()),
+            InspectError::Decoy(_) => Failure::usage(error.to_string()),
             error => Failure::rejected(format!("{file}: {error}")),
         }
     }

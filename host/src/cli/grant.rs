@@ -180,7 +180,7 @@ pub(super) fn read_dir(text: &str) -> Result<DirGrant, Failure> {
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
-fn working_directory() -> Result<PathBuf, Failure> {
+pub(super) fn working_directory() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .and_then(fs::canonicalize)
         .map_err(|error| Failure::usage(format!("the current directory is gone: {error}")))

@@ -11,10 +11,11 @@ use etcetera::base_strategy::Xdg;
 use super::Global;
 use super::failure::Failure;
 use super::ui;
-use crate::authority::{OwnFolder, Variables};
+use crate::authority::{Grants, OwnFolder, Variables};
 use crate::config::{self, Config};
+use crate::egress::EgressSettings;
 use crate::host::HostSettings;
-use crate::plugin::DirectoryRules;
+use crate::plugin::{DirectoryRules, Secrets};
 use crate::reload::Folder;
 use crate::secret::{Keyring, SecretStore};
 use crate::tool::Origin;
@@ -83,6 +84,15 @@ impl Home {
 
     /// The settings of a host for one command.
     pub(super) fn settings(&self, global: &Global) -> Result<HostSettings, Failure> {
+        self.settings_with(global, &Grants::default())
+    }
+
+    /// The same, for a command that grants more itself.
+    pub(super) fn settings_with(
+        &self,
+        global: &Global,
+        more: &Grants,
+    ) -> Result<HostSettings, Failure> {
         let mut folders = vec![
             Folder { path: self.bundled.clone(), origin: Origin::User },
             Folder { path: self.plugins.clone(), origin: Origin::User },
@@ -95,9 +105,14 @@ impl Home {
         let config = self.config(global)?;
         // Of the environment, the host learns what somebody was granted, and no more.
         let value = |name: String| env::var(&name).ok().map(|value| (name, value));
-        let variables = Variables(config.variables().into_iter().filter_map(value).collect());
+        let names = config.variables().into_iter().chain(more.env.clone());
+        let variables = Variables(names.filter_map(value).collect());
+        let names =
+            config.secrets().into_iter().chain(more.secrets.iter().map(|grant| grant.name.clone()));
         Ok(HostSettings {
             variables,
+            secrets: self.secret_values(names)?,
+            egress: EgressSettings::default(),
             directories: self.directory_rules(&folders),
             folders,
             config,
@@ -106,6 +121,20 @@ impl Home {
             compiler: env::current_exe().ok(),
             state: Some(self.state.clone()),
         })
+    }
+
+    /// Values of secrets. Where they cannot be had, this is said, and tools that require them are
+    /// not available; the others are.
+    fn secret_values(&self, names: impl Iterator<Item = String>) -> Result<Secrets, Failure> {
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            return Ok(Secrets::new());
+        }
+        let values = self.secrets()?.values(names.iter().map(String::as_str));
+        Ok(values.unwrap_or_else(|error| {
+            ui::error_line(&format!("warning: no secret can be used: {error}"));
+            Secrets::new()
+        }))
     }
 
     /// The host's own folders, which no grant may touch; and where `.` is.

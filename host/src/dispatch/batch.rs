@@ -107,6 +107,7 @@ impl Dispatch {
             repairs: Vec::new(),
             result: Err(error),
             usage: Usage::default(),
+            refusals: Vec::new(),
             generation: self.registry.current().generation,
             elapsed: started.elapsed(),
         };

@@ -43,6 +43,11 @@ impl Directory {
         Ok(Directory { handle: Arc::new(handle), grant: grant.clone(), is_working })
     }
 
+    /// Tells whether a guest sees it at this path.
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        self.grant.guest == path || self.is_working && path == "."
+    }
+
     /// Lets a guest see the directory.
     pub(super) fn preopen(
         &self,

@@ -1,5 +1,8 @@
 //! What a guest may ask of the host; its authority answers.
 
+pub(super) mod environment;
+pub(super) mod files;
+pub(super) mod http;
 pub(super) mod kv;
 pub(super) mod log;
 pub(super) mod progress;

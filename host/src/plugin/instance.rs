@@ -1,19 +1,24 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use tempfile::TempDir;
 use wasmtime::{Store, Trap};
 
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
+use super::imports::files::StuckOpens;
 use super::optional::Optional;
 use super::rights::{Authority, Rights};
+use super::secrets::{PluginSecrets, Secrets};
 use super::store::{self, Denied, Guest, HostCallsExceeded};
-use crate::authority::{self, Access, DirGrant, Variables};
+use crate::authority::{self, Access, DirGrant, Kind, Variables};
+use crate::egress::Client;
 use crate::limits::Limits;
 use crate::store::Kv;
 use crate::text;
@@ -27,12 +32,24 @@ pub(super) struct Prepared {
     /// For logs and hints.
     pub(super) id: Arc<str>,
     pub(super) rules: Arc<DirectoryRules>,
-    /// Values of variables, of which it sees those it was granted.
-    pub(super) variables: Arc<Variables>,
     /// What it keeps, if it was granted a store.
     pub(super) store: Arc<Kv>,
+    pub(super) stuck_opens: Arc<StuckOpens>,
+    /// Its own connections, so that it never uses one that another's rights opened.
+    pub(super) client: Client,
+    /// Values that it may be granted.
+    pub(super) values: Arc<Values>,
+    /// It is probed: it sees an empty directory where it was granted none.
+    pub(super) decoy: Option<Arc<TempDir>>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
     pub(super) authority: OnceLock<Authority>,
+}
+
+/// What the operator has to give, to whoever is granted it.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    pub(super) variables: Variables,
+    pub(super) secrets: Secrets,
 }
 
 /// One tool of a component.
@@ -58,11 +75,27 @@ impl Tool for PluginTool {
     }
 
     fn unmet(&self) -> Vec<String> {
-        let granted = self.plugin.authority.get().map_or(&[][..], |held| &held.grants.env);
+        if self.plugin.decoy.is_some() {
+            // It is to be seen how far it comes.
+            return Vec::new();
+        }
+        let (plugin, granted) = (&self.plugin, self.plugin.authority.get());
+        let (id, rights) = (&plugin.id, self.rights());
         let unmet = |name: &String| {
-            let value = self.plugin.variables.0.get(name);
-            if !granted.contains(name) {
-                let id = &self.plugin.id;
+            if rights.secrets.has(name) {
+                let is_set = plugin.secrets().value(name).is_some();
+                return (!is_set).then(|| {
+                    format!("it requires the secret `{name}`, which is granted and not set: run `toolhost secret set {name}`")
+                });
+            }
+            if let Some(asked) = rights.secrets.asked(name) {
+                let flag = Kind::Secrets.flag_for(&asked.to_string());
+                return Some(format!(
+                    "it requires the secret `{name}`, which it was not granted: run `toolhost grant {id} {flag}`"
+                ));
+            }
+            let value = plugin.values.variables.0.get(name);
+            if !granted.is_some_and(|granted| granted.grants.env.contains(name)) {
                 Some(format!(
                     "it requires the variable `{name}`, which it was not granted: run `toolhost grant {id} --env {name}`"
                 ))
@@ -102,23 +135,28 @@ impl Tool for PluginTool {
 
 impl PluginTool {
     async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
+        let mut answer = self.answer(invocation).await;
+        // A second line: what comes in is redacted already.
+        let secrets = self.plugin.secrets();
+        match &mut answer {
+            Ok(output) => secrets.redact_output(output),
+            Err(error) => secrets.redact_error(error),
+        }
+        answer
+    }
+
+    async fn answer(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
         let engine = &self.plugin.engine;
         let limits = &engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
         let meter = Arc::clone(&invocation.meter);
         let rights = self.rights_of_call(invocation.dirs)?;
-        let mut store = store::new(
-            engine,
-            &self.plugin.id,
-            meter,
-            invocation.progress,
-            transfer_bytes_max,
-            rights,
-        )
-        .map_err(|error| {
-            CallError::new(Code::Internal, "a granted directory is gone")
-                .with_log(error.to_string())
-        })?;
+        let mut store =
+            store::new(&self.plugin, meter, invocation.progress, transfer_bytes_max, rights)
+                .map_err(|error| {
+                    CallError::new(Code::Internal, "a granted directory is gone")
+                        .with_log(error.to_string())
+                })?;
         let context = types::CallContext {
             session_id: invocation.caller.session.clone(),
             task_id: invocation.caller.task.clone(),
@@ -177,6 +215,16 @@ impl PluginTool {
 }
 
 impl Prepared {
+    /// Where the empty directory is that a probed plugin sees.
+    pub(super) fn decoy(&self) -> Option<&Path> {
+        self.decoy.as_ref().map(|folder| folder.path())
+    }
+
+    /// The secrets it was granted, as far as they are set.
+    pub(super) fn secrets(&self) -> Arc<PluginSecrets> {
+        self.authority.get().map(Authority::secrets).unwrap_or_default()
+    }
+
     /// Runs `register` in a store without any authority.
     ///
     /// # Cancel safety
@@ -187,7 +235,7 @@ impl Prepared {
     ) -> Result<Result<types::Registration, String>, CallError> {
         let limits = &self.engine.limits;
         let allowed = limits.registration_bytes_max.0;
-        let mut store = store::new(&self.engine, &self.id, meter, None, allowed, Arc::default())
+        let mut store = store::new(self, meter, None, allowed, Arc::default())
             .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
         let answer = match self.instantiate(&mut store).await {
             Ok(instance) => instance.call_register(&mut store).await,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use semver::Version;
+use tempfile::TempDir;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
@@ -17,13 +17,14 @@ use super::bindings::PluginPre;
 use super::compile::{self, Cache, CacheError, Compiler, Named};
 use super::contract::{self, ContractError, Surface};
 use super::convert::{self, Exported};
-use super::directories::{Directory, DirectoryRules};
+use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
-use super::instance::{PluginTool, Prepared};
-use super::optional::{Optional, PluginHooks};
-use super::rights::{Authority, Given};
-use super::toolchain::Toolchain;
-use crate::authority::{self, Exclusive, Grants, Kind, Variables};
+use super::instance::{PluginTool, Prepared, Values};
+use super::loaded::{Facts, Loaded};
+use super::optional::Optional;
+use super::secrets::Secrets;
+use crate::authority::Variables;
+use crate::egress::Egress;
 use crate::limits::Limits;
 use crate::store::Stores;
 use crate::text;
@@ -43,91 +44,6 @@ pub struct Candidate {
     pub folder: PathBuf,
     /// The file itself.
     pub path: PathBuf,
-}
-
-/// A plugin that loaded.
-#[derive(Clone)]
-pub struct Loaded {
-    /// What it publishes. Origin and rank are the loader's guess at least trust; whoever knows
-    /// the folder sets them.
-    pub registration: Registration,
-    /// What else there is to know.
-    pub facts: Facts,
-    prepared: Arc<Prepared>,
-}
-
-impl Loaded {
-    /// Gives the plugin its authority, once: what it asks for of these grants. Whoever calls
-    /// this has made sure that the grants were given to these bytes.
-    ///
-    /// Returns for each grant that gives nothing why it does not.
-    pub fn grant(&mut self, grants: &Grants, exclusive: &[Exclusive]) -> Vec<String> {
-        let (mut directories, mut problems) = (Vec::new(), Vec::new());
-        for grant in &grants.dirs {
-            match Directory::open(grant, &self.prepared.rules) {
-                Ok(directory) => directories.push(directory),
-                Err(reason) => problems.push(reason),
-            }
-        }
-        let needs = self.registration.needs.clone();
-        let specs = || self.registration.tools.iter().map(|tool| tool.spec());
-        let has_hooks = self.prepared.optional.hooks.is_some();
-        for kind in Kind::ALL {
-            let given = match kind {
-                Kind::Dirs => !directories.is_empty(),
-                kind => !grants.texts(kind).is_empty(),
-            };
-            let asked = authority::asks_for(&needs, kind)
-                || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
-            if given && (!asked || kind == Kind::Hooks && !has_hooks) {
-                let what = kind.noun();
-                problems.push(format!("it asks for no {what}, so the grant gives nothing"));
-            }
-        }
-        let variables = &self.prepared.variables;
-        let store = &self.prepared.store;
-        let given = Given { grants, directories: &directories, variables, exclusive, store };
-        let hears =
-            has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
-        let authority = Authority::new(needs, specs(), &given);
-        if self.prepared.authority.set(authority).is_ok() && hears {
-            self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
-        }
-        problems
-    }
-}
-
-impl std::fmt::Debug for Loaded {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Loaded")
-            .field("registration", &self.registration)
-            .field("facts", &self.facts)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What is known of a plugin besides its tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Its own name.
-    pub name: String,
-    /// Its own version.
-    pub version: String,
-    /// The contract it was built for.
-    pub contract: Version,
-    /// SHA-256 of its bytes, in hexadecimal.
-    pub digest: Arc<str>,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// What it imports.
-    pub imports: Vec<String>,
-    /// What it exports.
-    pub exports: Vec<String>,
-    /// What it was made with, by its own account.
-    pub toolchain: Toolchain,
-    /// Names of the registration that the host does not know, with JSON text.
-    pub extensions: Vec<(String, String)>,
 }
 
 /// Why a file is no plugin of this host.
@@ -205,8 +121,11 @@ pub struct Loader {
     engine: Arc<Engine>,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
-    variables: Arc<Variables>,
     stores: Stores,
+    values: Arc<Values>,
+    egress: Egress,
+    /// What it loads is probed.
+    decoy: Option<Arc<TempDir>>,
     /// The plugins being compiled at this moment, by id.
     now_compiling: watch::Sender<BTreeSet<String>>,
     /// Compiling fills a core, so there are as many permits as cores.
@@ -214,11 +133,16 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts the engine, with room for `instances_max` guests at once.
+    /// Starts the engine, with room for `instances_max` guests at once, whose requests go out by
+    /// `egress`.
     ///
     /// # Errors
     /// If wasmtime refuses this machine.
-    pub fn new(limits: Arc<Limits>, instances_max: usize) -> Result<Loader, EngineError> {
+    pub fn new(
+        limits: Arc<Limits>,
+        instances_max: usize,
+        egress: Egress,
+    ) -> Result<Loader, EngineError> {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Loader {
@@ -226,7 +150,9 @@ impl Loader {
             engine,
             compiler: Compiler::default(),
             rules: Arc::default(),
-            variables: Arc::default(),
+            values: Arc::default(),
+            egress,
+            decoy: None,
             now_compiling: watch::Sender::default(),
             compiling: Semaphore::new(cores),
         })
@@ -251,9 +177,19 @@ impl Loader {
         self.rules = Arc::new(rules);
     }
 
-    /// Gives the values of variables that plugins may be granted.
-    pub fn provide(&mut self, variables: Variables) {
-        self.variables = Arc::new(variables);
+    /// Gives the values of variables and secrets that plugins may be granted.
+    pub fn provide(&mut self, variables: Variables, secrets: Secrets) {
+        self.values = Arc::new(Values { variables, secrets });
+    }
+
+    /// From now on loads plugins to probe them: they see an empty directory wherever they were
+    /// granted none, nothing they require is asked for, and whatever they try is remembered.
+    ///
+    /// # Errors
+    /// If no temporary directory can be made.
+    pub fn probe(&mut self) -> std::io::Result<()> {
+        self.decoy = Some(Arc::new(tempfile::tempdir()?));
+        Ok(())
     }
 
     /// Gives the stores that plugins may be granted; without this, every store is unavailable.
@@ -361,7 +297,10 @@ impl Loader {
             optional,
             id: id.into(),
             rules: Arc::clone(&self.rules),
-            variables: Arc::clone(&self.variables),
+            stuck_opens: Arc::default(),
+            client: self.egress.client(),
+            decoy: self.decoy.clone(),
+            values: Arc::clone(&self.values),
             authority: OnceLock::new(),
         })
     }

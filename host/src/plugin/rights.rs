@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::directories::Directory;
-use crate::authority::{
-    self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides, Variables,
-};
+use super::instance::Values;
+use super::secrets::PluginSecrets;
+use crate::authority::{self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides};
 use crate::store::Kv;
 use crate::tool::{Need, ToolSpec};
 
@@ -20,6 +20,10 @@ pub(super) struct Rights {
     pub(super) secrets: SecretRights,
     pub(super) kv: KvRights,
     pub(super) exclusive: Vec<Exclusive>,
+    /// Kinds that are asked for, granted or not.
+    pub(super) asks: Vec<Kind>,
+    /// Names of variables that are asked for and not there.
+    pub(super) variables_lacking: Vec<String>,
 }
 
 /// What one tool may do with its plugin's store.
@@ -51,13 +55,24 @@ impl KvRights {
 impl Rights {
     /// What one tool asks for of what its plugin was granted; of a hook, the name is empty.
     fn new(needs: &[Need], requires_env: &[String], tool: &str, given: &Given<'_>) -> Rights {
-        let Given { grants, directories, variables, exclusive, store } = given;
+        let Given { grants, directories, values, exclusive, store } = given;
         let directories = directories.iter().filter_map(|directory| {
             Some((directory.clone(), authority::access(needs, tool, &directory.grant)?))
         });
-        let names = authority::variables(needs, requires_env, tool, &grants.env);
-        let variable = |name: String| variables.0.get(&name).cloned().map(|value| (name, value));
+        let names =
+            authority::variables(needs, requires_env, tool, |name| grants.env.contains(name));
+        let variable =
+            |name: String| values.variables.0.get(&name).cloned().map(|value| (name, value));
+        let asks = Kind::ALL.into_iter();
+        let asks = asks.filter(|kind| authority::asks_for_tool(needs, *kind, tool)).collect();
+        let mut variables_lacking =
+            authority::variables(needs, requires_env, tool, |name| !names.contains(name));
+        // A secret of that name will do.
+        let secrets = authority::asked_secrets(needs);
+        variables_lacking.retain(|name| !secrets.iter().any(|asked| asked.name == *name));
         Rights {
+            asks,
+            variables_lacking,
             directories: directories.collect(),
             variables: names.into_iter().filter_map(variable).collect(),
             http: HttpRights::new(needs, tool, &grants.http),
@@ -86,7 +101,7 @@ impl Rights {
 pub(super) struct Given<'a> {
     pub(super) grants: &'a Grants,
     pub(super) directories: &'a [Directory],
-    pub(super) variables: &'a Variables,
+    pub(super) values: &'a Values,
     pub(super) exclusive: &'a [Exclusive],
     pub(super) store: &'a Arc<Kv>,
 }
@@ -98,6 +113,7 @@ pub(super) struct Authority {
     pub(super) grants: Grants,
     by_tool: HashMap<String, Arc<Rights>>,
     of_hooks: Arc<Rights>,
+    secrets: Arc<PluginSecrets>,
 }
 
 impl Authority {
@@ -112,12 +128,19 @@ impl Authority {
         };
         let by_tool = tools.map(of_tool).collect();
         let of_hooks = Arc::new(Rights::new(&needs, &[], "", given));
-        Authority { grants: given.grants.clone(), by_tool, of_hooks, needs }
+        let secrets = PluginSecrets::new(&given.values.secrets, &given.grants.secrets);
+        let secrets = Arc::new(secrets);
+        Authority { grants: given.grants.clone(), by_tool, of_hooks, secrets, needs }
     }
 
     /// What a tool may use.
     pub(super) fn of_tool(&self, name: &str) -> Arc<Rights> {
         self.by_tool.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The secrets it was granted, as far as they are set.
+    pub(super) fn secrets(&self) -> Arc<PluginSecrets> {
+        Arc::clone(&self.secrets)
     }
 
     /// What hooks may use: what is asked for without naming a tool.

@@ -5,14 +5,20 @@ use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store};
+use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use super::engine::{Engine, MemoryBudget, Running};
+use super::conduct::Conduct;
+use super::engine::{MemoryBudget, Running};
+use super::imports::files::{Files, StuckOpens};
+use super::imports::http::GuestHttp;
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
-use super::imports::wasi::{NoHttp, StderrTail, context};
+use super::imports::wasi::{StderrTail, context};
+use super::instance::Prepared;
 use super::rights::Rights;
+use super::secrets::PluginSecrets;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table.
@@ -26,15 +32,19 @@ pub(super) struct Guest {
     table: ResourceTable,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    no_http: NoHttp,
+    requests: GuestHttp,
     pub(super) stderr: StderrTail,
     pub(super) log: GuestLog,
     pub(super) progress: GuestProgress,
     pub(super) memory: MemoryLimiter,
     pub(super) meter: Arc<Meter>,
     pub(super) host_calls_max: u64,
-    pub(super) plugin: Arc<str>,
-    pub(super) rights: Arc<Rights>,
+    pub(super) conduct: Arc<Conduct>,
+    pub(super) secrets: Arc<PluginSecrets>,
+    stuck_opens: Arc<StuckOpens>,
+    stuck_opens_max: usize,
+    /// Where the tool is probed.
+    decoys: Option<Vec<(u32, String)>>,
     _clock: Running,
 }
 
@@ -42,24 +52,28 @@ pub(super) struct Guest {
 ///
 /// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
 pub(super) fn new(
-    engine: &Engine,
-    plugin: &Arc<str>,
+    plugin: &Prepared,
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
     rights: Arc<Rights>,
 ) -> wasmtime::Result<Store<Guest>> {
+    let engine = &plugin.engine;
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES_MAX);
+    let wasi = context(&stderr, &rights, plugin.decoy())?;
+    let conduct = Conduct::new(&plugin.id, rights, &meter, limits.refusals_max.0);
+    let secrets = plugin.secrets();
     let guest = Guest {
         table,
-        wasi: context(&stderr, &rights)?,
+        wasi,
         http: WasiHttpCtx::new(),
-        no_http: NoHttp,
+        requests: GuestHttp::new(&conduct, &plugin.client, &secrets, limits),
+        secrets,
         stderr,
-        log: GuestLog::new(plugin, limits),
+        log: GuestLog::new(&plugin.id, limits),
         progress: GuestProgress::new(progress, limits, Instant::now()),
         memory: MemoryLimiter {
             allowed: limits.memory_bytes_max.0,
@@ -69,10 +83,12 @@ pub(super) fn new(
             budget: Arc::clone(&engine.memory),
             meter: Arc::clone(&meter),
         },
-        meter,
+        meter: Arc::clone(&meter),
         host_calls_max: limits.host_calls_max.0 as u64,
-        plugin: Arc::clone(plugin),
-        rights,
+        conduct,
+        stuck_opens: Arc::clone(&plugin.stuck_opens),
+        stuck_opens_max: limits.stuck_opens_max.0,
+        decoys: plugin.decoy().map(|_| Vec::new()),
         _clock: engine.run_clock(),
     };
     let mut store = Store::new(&engine.wasmtime, guest);
@@ -85,6 +101,28 @@ pub(super) fn new(
 }
 
 impl Guest {
+    /// Its files: those of WASI, guarded.
+    pub(super) fn files(&mut self) -> Files<'_> {
+        let inner = WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table };
+        Files {
+            inner,
+            conduct: &self.conduct,
+            stuck: &self.stuck_opens,
+            stuck_max: self.stuck_opens_max,
+            decoys: self.decoys.as_mut(),
+        }
+    }
+
+    /// What a probed tool does.
+    pub(super) fn probed(&self) -> Option<Arc<Conduct>> {
+        self.decoys.is_some().then(|| Arc::clone(&self.conduct))
+    }
+
+    /// The side of an either/or that the call is on; empty as long as it is on none.
+    pub(super) fn side(&self) -> String {
+        self.conduct.side()
+    }
+
     /// Counts a call into one of toolhost's own interfaces.
     ///
     /// # Errors
@@ -94,11 +132,6 @@ impl Guest {
             return Err(HostCallsExceeded.into());
         }
         Ok(())
-    }
-
-    /// The side this call is on, where kinds of authority exclude each other.
-    pub(super) fn side(&self) -> String {
-        String::new()
     }
 }
 
@@ -118,7 +151,7 @@ impl WasiView for Guest {
 
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { hooks: &mut self.no_http, table: &mut self.table, ctx: &mut self.http }
+        WasiHttpCtxView { hooks: &mut self.requests, table: &mut self.table, ctx: &mut self.http }
     }
 }
 

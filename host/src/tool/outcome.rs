@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -19,6 +20,8 @@ pub struct Outcome {
     pub result: Result<ToolOutput, CallError>,
     /// What the call used.
     pub usage: Usage,
+    /// What the tool asked the host for in vain, each once. It may have coped.
+    pub refusals: Vec<Refusal>,
     /// The catalog the call saw.
     pub generation: u64,
     /// From entering the host to leaving it.
@@ -184,6 +187,25 @@ pub struct Usage {
     pub output_bytes: u64,
 }
 
+/// Something a tool asked the host for in vain. As a text it is one sentence with the repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it asked for, such as `GET https://api.example.com/v1`, on one line and bounded.
+    pub what: String,
+    /// Why not, as it goes on after that: `is not granted`.
+    pub why: String,
+    /// What to do.
+    pub repair: String,
+    /// The kind and the text of the grant that would have let it pass, if there is one.
+    pub grant: Option<(String, String)>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}: {}", self.what, self.why, self.repair)
+    }
+}
+
 /// Counts what a call uses while it runs. It outlives the call, which may be dropped any time.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -192,9 +214,23 @@ pub struct Meter {
     log_lines: AtomicU64,
     log_lines_dropped: AtomicU64,
     output_bytes: AtomicU64,
+    refusals: Mutex<Vec<Refusal>>,
 }
 
 impl Meter {
+    /// Notes what the guest asked for in vain, if it is new and there are not `most` already.
+    pub fn refused(&self, refusal: Refusal, most: usize) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusals.len() < most && !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+
+    /// What the guest has asked for in vain so far.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Notes that the guest has this much memory now.
     pub fn saw_memory(&self, bytes: u64) {
         self.memory_bytes.fetch_max(bytes, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::to_json;
+use super::outcome_json;
 use crate::cli::failure::Failure;
 use crate::cli::ui::Ui;
 use crate::cli::{Global, approve, loaded_host};
@@ -56,7 +56,7 @@ pub(super) async fn run(
     let mut worst: Option<CallError> = None;
     for refused in refused {
         let Some(outcome) = refused.or_else(|| outcomes.next()) else { break };
-        ui.json_text(&to_json(&outcome).to_string())?;
+        ui.json_text(&outcome_json(&outcome).to_string())?;
         if let Err(error) = outcome.result
             && worst.as_ref().is_none_or(|known| known.code.class() < error.code.class())
         {
@@ -87,6 +87,7 @@ fn no_call(line: usize, problem: &str) -> Outcome {
         repairs: Vec::new(),
         result: Err(CallError::new(Code::InvalidArguments, message).with("line", line)),
         usage: Usage::default(),
+        refusals: Vec::new(),
         generation: 0,
         elapsed: std::time::Duration::ZERO,
     }

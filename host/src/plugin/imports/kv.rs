@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::authority::Kind;
 use crate::plugin::bindings::base::toolhost::plugin::kv::{Error, Host};
 use crate::plugin::rights::KvRights;
 use crate::plugin::store::Guest;
@@ -11,15 +12,11 @@ impl Guest {
     /// The store of this guest and the side it is on, or why it has none.
     fn kept(&self) -> wasmtime::Result<Result<(Arc<Kv>, String), Error>> {
         self.count_host_call()?;
-        let plugin = &self.plugin;
-        let refused = match &self.rights.kv {
+        let conduct = &self.conduct;
+        let refused = match &conduct.rights.kv {
             KvRights::Granted(kv) => return Ok(Ok((Arc::clone(kv), self.side()))),
-            KvRights::NotGranted => format!(
-                "the store of plugin:{plugin} is not granted: run `toolhost grant {plugin} --kv`"
-            ),
-            KvRights::NotAsked => format!(
-                "plugin:{plugin} does not ask for a store here, so no grant would help: its author declares a need of kind `kv`"
-            ),
+            KvRights::NotGranted => conduct.not_granted(Kind::Kv, "kv", "the store"),
+            KvRights::NotAsked => conduct.not_asked(Kind::Kv, "kv", "the store"),
         };
         Ok(Err(Error::NotGranted(refused)))
     }

@@ -64,7 +64,8 @@ impl Drop for GuestLog {
 impl Host for Guest {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.count_host_call()?;
-        let meter = Arc::clone(&self.meter);
+        let (meter, mut message) = (Arc::clone(&self.meter), message);
+        self.secrets.redact(&mut message);
         self.log.write(level, &message, &meter);
         Ok(())
     }

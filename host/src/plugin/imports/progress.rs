@@ -46,7 +46,10 @@ impl Host for Guest {
         message: Option<String>,
     ) -> wasmtime::Result<()> {
         self.count_host_call()?;
-        let message = message.map(|message| text::cut(&message, MESSAGE_CHARS_MAX));
+        let message = message.map(|mut message| {
+            self.secrets.redact(&mut message);
+            text::cut(&message, MESSAGE_CHARS_MAX)
+        });
         self.progress.report(Progress { done, total, message }, Instant::now());
         Ok(())
     }

@@ -1,14 +1,15 @@
 //! WASI as every guest gets it: all of it is linked, and without a grant each part refuses.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
-use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
-use wasmtime_wasi_http::{Error as HttpError, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
+use super::files::DECOYS;
 use crate::plugin::rights::Rights;
 
 /// Random bytes in one request.
@@ -16,8 +17,14 @@ const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// How much a guest may write to stderr in one go.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A context with what is allowed and no other files or variables, no arguments, no network; stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
-pub(crate) fn context(stderr: &StderrTail, rights: &Rights) -> wasmtime::Result<WasiCtx> {
+/// A context with what is allowed and no other files or variables, no arguments, no network;
+/// stdin is at its end, stdout goes nowhere, and the tail of stderr is kept. At `decoy` is an
+/// empty directory, where a tool is probed.
+pub(crate) fn context(
+    stderr: &StderrTail,
+    rights: &Rights,
+    decoy: Option<&Path>,
+) -> wasmtime::Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stderr(stderr.clone())
@@ -28,26 +35,18 @@ pub(crate) fn context(stderr: &StderrTail, rights: &Rights) -> wasmtime::Result<
     for (directory, access) in &rights.directories {
         directory.preopen(&mut builder, *access)?;
     }
+    if let Some(decoy) = decoy {
+        let free = DECOYS
+            .into_iter()
+            .filter(|path| !rights.directories.iter().any(|(directory, _)| directory.is_at(path)));
+        for path in free {
+            builder.preopened_dir(decoy, path, FsPerms::ReadOnly)?;
+        }
+    }
     for (name, value) in &rights.variables {
         builder.env(name, value);
     }
     Ok(builder.build())
-}
-
-/// Refuses every outgoing request.
-pub(crate) struct NoHttp;
-
-type HttpFuture<T> = Box<dyn Future<Output = Result<T, HttpError>> + Send>;
-
-impl WasiHttpHooks for NoHttp {
-    fn send_request(
-        &mut self,
-        _request: http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
-        _sent: HttpFuture<()>,
-    ) -> HttpFuture<(http::Response<WasiBody>, HttpFuture<()>)> {
-        Box::new(async { Err(HttpError::HttpRequestDenied) })
-    }
 }
 
 /// The last bytes a guest wrote to stderr: where panics of Rust and tracebacks of Python go.

@@ -1,0 +1,102 @@
+//! What one call does with its rights: which sides of an either/or it has touched, and what it
+//! was refused. The imports share it, since some of their work goes on beside the guest.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::rights::Rights;
+use crate::authority::{Kind, Sides};
+use crate::text;
+use crate::tool::{Meter, Refusal};
+
+/// Characters of what was asked for, in a refusal.
+const WHAT_CHARS_MAX: usize = 200;
+
+/// What one call has touched and was refused.
+#[derive(Debug)]
+pub(super) struct Conduct {
+    pub(super) plugin: Arc<str>,
+    pub(super) rights: Arc<Rights>,
+    sides: Mutex<Sides>,
+    meter: Arc<Meter>,
+    refusals_max: usize,
+}
+
+impl Conduct {
+    pub(super) fn new(
+        plugin: &Arc<str>,
+        rights: Arc<Rights>,
+        meter: &Arc<Meter>,
+        refusals_max: usize,
+    ) -> Arc<Conduct> {
+        Arc::new(Conduct {
+            plugin: Arc::clone(plugin),
+            sides: Mutex::new(rights.sides()),
+            rights,
+            meter: Arc::clone(meter),
+            refusals_max,
+        })
+    }
+
+    fn sides(&self) -> MutexGuard<'_, Sides> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The side of the call, as a name; empty as long as it has touched nothing exclusive.
+    pub(super) fn side(&self) -> String {
+        self.sides().side()
+    }
+
+    /// Closes what excludes `kind`.
+    pub(super) fn touch(&self, kind: Kind) {
+        self.sides().touch(kind);
+    }
+
+    /// Says why `kind` is closed for this call, if it is, and remembers the refusal.
+    pub(super) fn closed(&self, kind: Kind, what: &str) -> Option<String> {
+        let other = self.sides().closed_by(kind)?;
+        Some(self.refuse(Refusal {
+            what: what.to_owned(),
+            why: format!(
+                "is closed, because this call has used `{}`, and the operator lets one call of plugin:{} use only one of the two (`exclusive`)",
+                other.key(), self.plugin
+            ),
+            repair: "use the other in a call of its own".to_owned(),
+            grant: None,
+        }))
+    }
+
+    /// Remembers that something was not granted, and returns the sentence for the guest.
+    pub(super) fn not_granted(&self, kind: Kind, grant: &str, what: &str) -> String {
+        let flag = kind.flag_for(grant);
+        self.refuse(Refusal {
+            what: what.to_owned(),
+            why: "is not granted".to_owned(),
+            repair: format!("run `toolhost grant {} {flag}`", self.plugin),
+            grant: Some((kind.key().to_owned(), grant.to_owned())),
+        })
+    }
+
+    /// Remembers that the tool does not ask for something, and returns the sentence for the
+    /// guest. `grant` is what it would have to ask for.
+    pub(super) fn not_asked(&self, kind: Kind, grant: &str, what: &str) -> String {
+        self.refuse(Refusal {
+            what: what.to_owned(),
+            why: format!(
+                "is nothing that this tool of plugin:{} asks for, so no grant would help",
+                self.plugin
+            ),
+            repair: format!("its author must add `{grant}` to its needs of kind `{}`", kind.key()),
+            grant: Some((kind.key().to_owned(), grant.to_owned())),
+        })
+    }
+
+    /// Remembers a refusal, and returns the sentence for the guest.
+    pub(super) fn refuse(&self, refusal: Refusal) -> String {
+        let what = text::one_line(&text::cut(&refusal.what, WHAT_CHARS_MAX));
+        let refusal = Refusal { what, ..refusal };
+        let sentence = refusal.to_string();
+        tracing::info!("plugin:{}: {sentence}", self.plugin);
+        self.meter.refused(refusal, self.refusals_max);
+        sentence
+    }
+}

@@ -1,0 +1,53 @@
+//! Variables: those of WASI. Where a tool is probed, a look at them tells which it asked for in
+//! vain; nothing says which of them it meant, since it always gets all.
+
+use wasmtime::component::{HasData, Linker};
+use wasmtime_wasi::cli::{WasiCliCtxView, WasiCliView};
+use wasmtime_wasi::p2::bindings::cli::environment::{self, Host};
+
+use crate::authority::Kind;
+use crate::plugin::conduct::Conduct;
+use crate::plugin::store::Guest;
+
+/// The variables of a guest.
+pub(crate) struct Environment<'a> {
+    inner: WasiCliCtxView<'a>,
+    /// Where the tool is probed.
+    probed: Option<std::sync::Arc<Conduct>>,
+}
+
+struct HasEnvironment;
+
+impl HasData for HasEnvironment {
+    type Data<'a> = Environment<'a>;
+}
+
+/// Puts these variables in the place of WASI's own.
+pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    environment::add_to_linker::<Guest, HasEnvironment>(linker, |guest| {
+        let probed = guest.probed();
+        Environment { inner: guest.cli(), probed }
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl Host for Environment<'_> {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        if let Some(conduct) = &self.probed {
+            for name in &conduct.rights.variables_lacking {
+                conduct.not_granted(Kind::Env, name, &format!("the variable {name}"));
+            }
+        }
+        self.inner.get_environment()
+    }
+
+    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.inner.get_arguments()
+    }
+
+    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
+        self.inner.initial_cwd()
+    }
+}

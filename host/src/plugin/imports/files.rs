@@ -1,0 +1,458 @@
+//! Files: those of WASI, with three things around them.
+//!
+//! A successful use closes the other side of an either/or, and a closed side refuses. Pipes,
+//! sockets and devices in a granted directory are refused, since opening one can block a thread
+//! of the host for good, and no bound of the guest would end that. What was tried is remembered
+//! when a tool is probed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wasmtime::component::{HasData, Linker, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+    DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::bindings::io::streams::{InputStream, OutputStream};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+use crate::authority::{Access, Kind};
+use crate::plugin::conduct::Conduct;
+use crate::plugin::store::Guest;
+
+/// Opens of one plugin that never came back, and how many there may be.
+#[derive(Debug, Default)]
+pub(crate) struct StuckOpens(AtomicUsize);
+
+/// As long as it is not told otherwise, an open that was dropped is taken to be stuck.
+struct Opening<'a>(Option<&'a StuckOpens>);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        if let Some(stuck) = self.0 {
+            stuck.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The files of a guest.
+pub(crate) struct Files<'a> {
+    pub(crate) inner: WasiFilesystemCtxView<'a>,
+    pub(crate) conduct: &'a Conduct,
+    pub(crate) stuck: &'a StuckOpens,
+    pub(crate) stuck_max: usize,
+    /// Where a tool is probed: handles of directories that are not there, with their paths.
+    pub(crate) decoys: Option<&'a mut Vec<(u32, String)>>,
+}
+
+/// Paths at which a probed tool sees a directory, if it was granted none there: every path leads
+/// through one of them, so that whatever it opens is seen.
+pub(crate) const DECOYS: [&str; 2] = ["/", "."];
+
+/// How a path is used.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    fd: u32,
+    path: &'a str,
+    access: Access,
+    /// The path is a directory's own.
+    is_directory: bool,
+}
+
+impl<'a> Use<'a> {
+    fn new(fd: &Resource<Descriptor>, path: &'a str, access: Access) -> Use<'a> {
+        Use { fd: fd.rep(), path, access, is_directory: false }
+    }
+}
+
+struct HasFiles;
+
+impl HasData for HasFiles {
+    type Data<'a> = Files<'a>;
+}
+
+/// Puts these files in the place of WASI's own.
+pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    types::add_to_linker::<Guest, HasFiles>(linker, Guest::files)?;
+    preopens::add_to_linker::<Guest, HasFiles>(linker, Guest::files)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl Files<'_> {
+    /// Uses a path below a directory: refused if files are closed, and if it succeeds it closes
+    /// what excludes files. A look-up that finds nothing closes nothing.
+    async fn using<T>(
+        &mut self,
+        what: Use<'_>,
+        used: impl AsyncFnOnce(&mut WasiFilesystemCtxView<'_>) -> FsResult<T>,
+    ) -> FsResult<T> {
+        self.check(what)?;
+        let result = used(&mut self.inner).await;
+        if result.is_ok() {
+            self.conduct.touch(Kind::Dirs);
+        }
+        result
+    }
+
+    /// Refuses what is closed, and what is a decoy.
+    fn check(&mut self, what: Use<'_>) -> FsResult<()> {
+        let decoys = self.decoys.iter().flat_map(|decoys| decoys.iter());
+        let decoy = decoys.into_iter().find(|(fd, _)| *fd == what.fd);
+        if let Some((_, root)) = decoy {
+            self.attempted(root, what);
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        if self.conduct.closed(Kind::Dirs, what.path).is_some() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        Ok(())
+    }
+
+    /// Remembers what a probed tool wanted to use, as the grant it would take.
+    fn attempted(&self, root: &str, what: Use<'_>) {
+        let path = Path::new(root).join(what.path);
+        let directory = match (root, what.is_directory) {
+            (".", _) => Path::new("."),
+            (_, true) => path.as_path(),
+            (_, false) => path.parent().unwrap_or(&path),
+        };
+        let grant = format!("{}:{}", directory.display(), what.access);
+        let shown = path.display().to_string();
+        if self.conduct.rights.asks.contains(&Kind::Dirs) {
+            self.conduct.not_granted(Kind::Dirs, &grant, &shown);
+        } else {
+            self.conduct.not_asked(Kind::Dirs, &grant, &shown);
+        }
+    }
+
+    /// Refuses what is neither a file nor a directory.
+    async fn check_type(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: &str,
+    ) -> FsResult<()> {
+        let stat = self.inner.stat_at(again(fd), path_flags, path.to_owned()).await;
+        // What is not there may be made; what cannot be looked at says so itself.
+        let Ok(DescriptorStat { type_, .. }) = stat else { return Ok(()) };
+        match type_ {
+            DescriptorType::RegularFile
+            | DescriptorType::Directory
+            | DescriptorType::SymbolicLink => Ok(()),
+            _ => Err(ErrorCode::NotPermitted.into()),
+        }
+    }
+}
+
+/// The same handle, for a second use.
+fn again(fd: &Resource<Descriptor>) -> Resource<Descriptor> {
+    Resource::new_borrow(fd.rep())
+}
+
+impl preopens::Host for Files<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let all = preopens::Host::get_directories(&mut self.inner)?;
+        if let Some(decoys) = &mut self.decoys {
+            let granted = &self.conduct.rights.directories;
+            let is_decoy = |path: &String| {
+                DECOYS.contains(&path.as_str())
+                    && !granted.iter().any(|(directory, _)| directory.is_at(path))
+            };
+            let found = all.iter().filter(|(_, path)| is_decoy(path));
+            decoys.extend(found.map(|(fd, path)| (fd.rep(), path.clone())));
+        }
+        Ok(all)
+    }
+}
+
+impl types::Host for Files<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        self.inner.convert_error_code(error)
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        self.inner.filesystem_error_code(error)
+    }
+}
+
+impl HostDescriptor for Files<'_> {
+    async fn open_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        if self.stuck.0.load(Ordering::Relaxed) >= self.stuck_max {
+            return Err(ErrorCode::Busy.into());
+        }
+        let makes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
+        let writes = open_flags.intersects(makes) || flags.contains(DescriptorFlags::WRITE);
+        let shown = path.clone();
+        let what = Use {
+            is_directory: open_flags.contains(OpenFlags::DIRECTORY),
+            ..Use::new(&fd, &shown, if writes { Access::Write } else { Access::Read })
+        };
+        // Before the look at its type, which would tell what a closed side must not.
+        self.check(what)?;
+        self.check_type(&fd, path_flags, &path).await?;
+        let mut opening = Opening(Some(self.stuck));
+        let result = self
+            .using(what, async |files| files.open_at(fd, path_flags, path, open_flags, flags).await)
+            .await;
+        opening.0 = None;
+        result
+    }
+
+    async fn read_directory(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
+        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        self.using(what, async |files| files.read_directory(fd).await).await
+    }
+
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
+            files.stat_at(fd, path_flags, path).await
+        })
+        .await
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
+            files.metadata_hash_at(fd, path_flags, path).await
+        })
+        .await
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
+            files.readlink_at(fd, path).await
+        })
+        .await
+    }
+
+    async fn create_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.create_directory_at(fd, path).await
+        })
+        .await
+    }
+
+    async fn remove_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.remove_directory_at(fd, path).await
+        })
+        .await
+    }
+
+    async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.unlink_file_at(fd, path).await
+        })
+        .await
+    }
+
+    async fn symlink_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        source: String,
+        path: String,
+    ) -> FsResult<()> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.symlink_at(fd, source, path).await
+        })
+        .await
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        old_path_flags: PathFlags,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let shown = old_path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.link_at(fd, old_path_flags, old_path, new_fd, new_path).await
+        })
+        .await
+    }
+
+    async fn rename_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let shown = old_path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.rename_at(fd, old_path, new_fd, new_path).await
+        })
+        .await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let shown = path.clone();
+        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
+            files.set_times_at(fd, path_flags, path, accessed, modified).await
+        })
+        .await
+    }
+
+    // What follows needs a file that was opened, or looks at nothing but the handle.
+
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+        length: Filesize,
+        advice: Advice,
+    ) -> FsResult<()> {
+        self.inner.advise(fd, offset, length, advice).await
+    }
+
+    async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.inner.sync_data(fd).await
+    }
+
+    async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
+        self.inner.get_flags(fd).await
+    }
+
+    async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
+        self.inner.get_type(fd).await
+    }
+
+    async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        self.inner.set_size(fd, size).await
+    }
+
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        self.inner.set_times(fd, accessed, modified).await
+    }
+
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        length: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        self.inner.read(fd, length, offset).await
+    }
+
+    async fn write(
+        &mut self,
+        fd: Resource<Descriptor>,
+        bytes: Vec<u8>,
+        offset: Filesize,
+    ) -> FsResult<Filesize> {
+        self.inner.write(fd, bytes, offset).await
+    }
+
+    async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.inner.sync(fd).await
+    }
+
+    async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        self.inner.stat(fd).await
+    }
+
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<InputStream>> {
+        self.inner.read_via_stream(fd, offset)
+    }
+
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<OutputStream>> {
+        self.inner.write_via_stream(fd, offset)
+    }
+
+    fn append_via_stream(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<OutputStream>> {
+        self.inner.append_via_stream(fd)
+    }
+
+    async fn is_same_object(
+        &mut self,
+        left: Resource<Descriptor>,
+        right: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        self.inner.is_same_object(left, right).await
+    }
+
+    async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        self.inner.metadata_hash(fd).await
+    }
+
+    fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        HostDescriptor::drop(&mut self.inner, fd)
+    }
+}
+
+impl HostDirectoryEntryStream for Files<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        self.inner.read_directory_entry(stream).await
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        HostDirectoryEntryStream::drop(&mut self.inner, stream)
+    }
+}

@@ -1,0 +1,216 @@
+//! Requests of guests: decided, given their secrets, sent by the house's own client, and what
+//! comes back redacted before the guest reads it.
+//!
+//! What is decided is the final request: scheme, authority and path put together and read as one
+//! URL, which is then sent as it was read. A refusal reaches the guest as `internal-error`, the
+//! one error of WASI that has a text: it names what was refused and what to do.
+
+mod inject;
+mod redacted;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::BodyExt;
+use tokio::sync::Semaphore;
+use wasmtime_wasi_http::{
+    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
+    WasiHttpHooks,
+};
+
+use crate::authority::{HttpRefusal, Kind, Reach, Target};
+use crate::egress::{Body, Client, SendError, Times};
+use crate::limits::Limits;
+use crate::plugin::conduct::Conduct;
+use crate::plugin::secrets::PluginSecrets;
+use crate::tool::Refusal;
+
+pub(crate) use inject::not_set;
+
+/// What a guest sends requests by.
+pub(crate) struct GuestHttp {
+    conduct: Arc<Conduct>,
+    client: Client,
+    secrets: Arc<PluginSecrets>,
+    sent: AtomicUsize,
+    sent_max: usize,
+    at_once: Arc<Semaphore>,
+}
+
+type HttpFuture<T> = Box<dyn Future<Output = Result<T, Error>> + Send>;
+
+/// A request that may be sent.
+struct Decided {
+    request: http::Request<Body>,
+    target: Target,
+    reach: Reach,
+    times: Times,
+    /// It has a secret in it.
+    has_secret: bool,
+}
+
+impl GuestHttp {
+    pub(crate) fn new(
+        conduct: &Arc<Conduct>,
+        client: &Client,
+        secrets: &Arc<PluginSecrets>,
+        limits: &Limits,
+    ) -> GuestHttp {
+        GuestHttp {
+            conduct: Arc::clone(conduct),
+            client: client.clone(),
+            secrets: Arc::clone(secrets),
+            sent: AtomicUsize::new(0),
+            sent_max: limits.http_requests_max.0,
+            at_once: Arc::new(Semaphore::new(limits.http_requests_at_once_max.0)),
+        }
+    }
+
+    fn decide(
+        &self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+    ) -> Result<Decided, Error> {
+        let refused = |text: String| Error::InternalError(Some(text));
+        let (mut parts, body) = request.into_parts();
+        let mut target = Target::new(parts.method.as_str(), &parts.uri.to_string())
+            .map_err(|problem| refused(format!("the request cannot be sent: {problem}")))?;
+        let what = target.to_string();
+        let reach = self.conduct.rights.http.decide(&target).map_err(|why| {
+            refused(match why {
+                HttpRefusal::NotGranted => {
+                    self.conduct.not_granted(Kind::Http, &target.grant(), &what)
+                }
+                HttpRefusal::NotAsked => self.conduct.not_asked(Kind::Http, &target.grant(), &what),
+            })
+        })?;
+        if let Some(closed) = self.conduct.closed(Kind::Http, &what) {
+            return Err(refused(closed));
+        }
+        if self.sent.fetch_add(1, Ordering::Relaxed) >= self.sent_max {
+            let allowed = self.sent_max;
+            return Err(refused(format!(
+                "{what} is refused: a call sends at most `http_requests_max` of {allowed} requests"
+            )));
+        }
+        let has_secret =
+            inject::inject(&self.conduct, &self.secrets, &mut target, &mut parts.headers)
+                .map_err(refused)?;
+        if has_secret {
+            never_encoded(&mut parts.headers);
+        }
+        // The very URL that was decided about, normalised.
+        parts.uri = target
+            .url()
+            .as_str()
+            .parse()
+            .map_err(|_| refused(format!("{what} cannot be sent: its URL is none")))?;
+        self.conduct.touch(Kind::Http);
+        let body = body.map_err(|error| SendError::RequestBody { reason: error.to_string() });
+        Ok(Decided {
+            request: http::Request::from_parts(parts, body.boxed_unsync()),
+            target,
+            reach,
+            times: times(options),
+            has_secret,
+        })
+    }
+}
+
+/// With a secret on its way, an answer comes whole and as it is: in a part of it, or packed, the
+/// secret could not be found.
+fn never_encoded(headers: &mut HeaderMap) {
+    headers.remove(header::RANGE);
+    headers.remove(header::IF_RANGE);
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+}
+
+fn times(options: Option<RequestOptions>) -> Times {
+    let options = options.unwrap_or_default();
+    Times {
+        connect: options.connect_timeout,
+        first_byte: options.first_byte_timeout,
+        between_bytes: options.between_bytes_timeout,
+    }
+}
+
+impl WasiHttpHooks for GuestHttp {
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name| {
+            DEFAULT_FORBIDDEN_HEADERS.contains(name)
+                || [header::TE, header::TRAILER, header::EXPECT].contains(name)
+        })
+    }
+
+    // The client sets it from the URL.
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _sent: HttpFuture<()>,
+    ) -> HttpFuture<(http::Response<WasiBody>, HttpFuture<()>)> {
+        let decided = self.decide(request, options);
+        let (client, conduct) = (self.client.clone(), Arc::clone(&self.conduct));
+        let (secrets, at_once) = (Arc::clone(&self.secrets), Arc::clone(&self.at_once));
+        Box::new(async move {
+            let Decided { request, target, reach, times, has_secret } = decided?;
+            // The semaphore is never closed. The turn ends with the response's body.
+            let turn = at_once.acquire_owned().await;
+            let sent = client.send(request, reach, times).await;
+            let response = sent.map_err(|error| failed(error, &target, &conduct))?;
+            let encoding = response.headers().get(header::CONTENT_ENCODING);
+            if has_secret && encoding.is_some_and(|encoding| encoding != "identity") {
+                return Err(Error::HttpResponseContentCoding(None));
+            }
+            let response = redacted::response(response, secrets.redactor(), turn);
+            let nothing: HttpFuture<()> = Box::new(async { Ok(()) });
+            Ok((response, nothing))
+        })
+    }
+}
+
+/// Why a request has no response, as WASI says it.
+fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
+    let text = error.to_string();
+    match error {
+        SendError::AddressRefused { address, .. } => {
+            let what = format!("{target} at {address}");
+            let grant = match target.host() {
+                url::Host::Domain(_) => format!("{} private", target.grant()),
+                _ => target.grant(),
+            };
+            Error::InternalError(Some(conduct.refuse(Refusal {
+                what,
+                why: format!("is refused, since {text}"),
+                repair: format!(
+                    "if that is meant, run `toolhost grant {} {}`",
+                    conduct.plugin,
+                    Kind::Http.flag_for(&grant)
+                ),
+                grant: Some((Kind::Http.key().to_owned(), grant)),
+            })))
+        }
+        error => wasi_error(error, text),
+    }
+}
+
+/// The nearest error of WASI; its text goes along where there is room for one.
+pub(super) fn wasi_error(error: SendError, text: String) -> Error {
+    match error {
+        SendError::NameNotFound { .. } => Error::DnsError { rcode: Some(text), info_code: None },
+        SendError::ConnectTimeout { .. } => Error::ConnectionTimeout,
+        SendError::FirstByteTimeout { .. } => Error::ConnectionReadTimeout,
+        SendError::BetweenBytesTimeout { .. } => Error::HttpResponseTimeout,
+        SendError::ResponseTooLarge { bytes_max } => Error::HttpResponseBodySize(Some(bytes_max)),
+        SendError::RequestTooLarge { bytes_max } => Error::HttpRequestBodySize(Some(bytes_max)),
+        SendError::HeadTooLarge { bytes_max } => {
+            Error::HttpResponseHeaderSectionSize(u32::try_from(bytes_max).ok())
+        }
+        _ => Error::InternalError(Some(text)),
+    }
+}

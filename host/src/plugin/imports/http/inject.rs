@@ -1,0 +1,138 @@
+//! Secrets, put into the final request in place of whatever the guest wrote there.
+
+use http::{HeaderMap, HeaderValue};
+use url::form_urlencoded;
+
+use crate::authority::{Kind, SecretGrant, Slot, Target};
+use crate::plugin::conduct::Conduct;
+use crate::plugin::secrets::{PluginSecrets, placeholder};
+use crate::tool::Refusal;
+
+/// How every placeholder begins.
+const PLACEHOLDER: &str = "{{secret:";
+
+/// Puts the secrets that are bound to this request into it, and tells whether there were any.
+///
+/// # Errors
+/// With the reason and the repair: a secret is not set, its way is not safe, two of them have
+/// one slot, or a placeholder stands where nothing takes its place.
+pub(super) fn inject(
+    conduct: &Conduct,
+    secrets: &PluginSecrets,
+    target: &mut Target,
+    headers: &mut HeaderMap,
+) -> Result<bool, String> {
+    let bound: Vec<SecretGrant> =
+        conduct.rights.secrets.bound_to(target).into_iter().cloned().collect();
+    let mut taken: Vec<&Slot> = Vec::new();
+    for grant in &bound {
+        let SecretGrant { name, slot, .. } = grant;
+        if taken.contains(&slot) {
+            return Err(conduct.refuse(Refusal {
+                what: target.to_string(),
+                why: format!("is refused, since two secrets are granted for its {slot}"),
+                repair: format!(
+                    "take one back with `toolhost revoke {} {}`",
+                    conduct.plugin,
+                    Kind::Secrets.flag_for(&grant.to_string())
+                ),
+                grant: None,
+            }));
+        }
+        taken.push(slot);
+        let Some(value) = secrets.value(name) else {
+            return Err(conduct.refuse(not_set(name)));
+        };
+        if !target.is_safe() {
+            return Err(conduct.refuse(Refusal {
+                what: target.to_string(),
+                why: format!(
+                    "is refused, since it would show the secret {name} to everybody on its way"
+                ),
+                repair: "a secret goes over https, or to localhost".to_owned(),
+                grant: None,
+            }));
+        }
+        let with_value = |written: &str| {
+            let placeholder = placeholder(name);
+            match written.contains(&placeholder) {
+                true => written.replace(&placeholder, value.expose()),
+                false => value.expose().to_owned(),
+            }
+        };
+        match slot {
+            Slot::Header(header) => {
+                let written = headers.get(header).and_then(|value| value.to_str().ok());
+                let value = HeaderValue::from_str(&with_value(written.unwrap_or_default()));
+                let mut value = value.map_err(|_| {
+                    format!("the secret {name} cannot stand in a header: set one of plain text")
+                })?;
+                value.set_sensitive(true);
+                headers.insert(header, value);
+            }
+            Slot::Query(parameter) => set_parameter(target, parameter, with_value),
+        }
+    }
+    leftover(conduct, target, headers)?;
+    Ok(!bound.is_empty())
+}
+
+/// Sets one query parameter; the others stay as they were written.
+fn set_parameter(target: &mut Target, parameter: &str, with_value: impl Fn(&str) -> String) {
+    let (mut kept, mut written) = (Vec::new(), None);
+    for part in target.url().query().unwrap_or_default().split('&') {
+        match form_urlencoded::parse(part.as_bytes()).next() {
+            Some((name, value)) if name == parameter => {
+                written.get_or_insert_with(|| value.into_owned());
+            }
+            _ if part.is_empty() => {}
+            _ => kept.push(part.to_owned()),
+        }
+    }
+    let value = with_value(written.as_deref().unwrap_or_default());
+    kept.push(
+        form_urlencoded::Serializer::new(String::new()).append_pair(parameter, &value).finish(),
+    );
+    target.url_mut().set_query(Some(&kept.join("&")));
+}
+
+/// Refuses a request that still has a placeholder: whoever wrote it meant a secret to be there.
+fn leftover(conduct: &Conduct, target: &Target, headers: &HeaderMap) -> Result<(), String> {
+    let url = percent_decoded(target.url().as_str());
+    let in_headers = headers.values().filter_map(|value| value.to_str().ok());
+    let Some(text) = in_headers.chain([url.as_str()]).find(|text| text.contains(PLACEHOLDER))
+    else {
+        return Ok(());
+    };
+    let after = text.split_once(PLACEHOLDER).map_or("", |(_, after)| after);
+    let name = after.split_once("}}").map_or("", |(name, _)| name);
+    let what = format!("{target} with the secret {name}");
+    Err(match conduct.rights.secrets.asked(name) {
+        Some(_) if conduct.rights.secrets.has(name) => conduct.refuse(Refusal {
+            what,
+            why: "is refused, since the placeholder does not stand in the header or query parameter of the host that the secret is granted for".to_owned(),
+            repair: "its author must put it there".to_owned(),
+            grant: None,
+        }),
+        Some(asked) => conduct.not_granted(Kind::Secrets, &asked.to_string(), &what),
+        None => conduct.not_asked(Kind::Secrets, name, &what),
+    })
+}
+
+fn percent_decoded(url: &str) -> String {
+    // Of a URL every escape is of one byte, so `+` and `&` stay out of it.
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let decode =
+        |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    format!("{}?{}", decode(path), decode(query))
+}
+
+/// A secret that is granted and has no value.
+pub(crate) fn not_set(name: &str) -> Refusal {
+    Refusal {
+        what: format!("the secret {name}"),
+        why: "is granted and not set".to_owned(),
+        repair: format!("run `toolhost secret set {name}`"),
+        grant: None,
+    }
+}

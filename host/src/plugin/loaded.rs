@@ -1,0 +1,98 @@
+//! A plugin that loaded: what it publishes, what is known of it, and the authority it is given.
+
+use std::sync::Arc;
+
+use semver::Version;
+
+use super::directories::Directory;
+use super::instance::Prepared;
+use super::optional::PluginHooks;
+use super::rights::{Authority, Given};
+use super::toolchain::Toolchain;
+use crate::authority::{self, Exclusive, Grants, Kind};
+use crate::tool::Registration;
+
+/// A plugin that loaded.
+#[derive(Clone)]
+pub struct Loaded {
+    /// What it publishes. Origin and rank are the loader's guess at least trust; whoever knows
+    /// the folder sets them.
+    pub registration: Registration,
+    /// What else there is to know.
+    pub facts: Facts,
+    pub(super) prepared: Arc<Prepared>,
+}
+
+impl Loaded {
+    /// Gives the plugin its authority, once: what it asks for of these grants. Whoever calls
+    /// this has made sure that the grants were given to these bytes.
+    ///
+    /// Returns for each grant that gives nothing why it does not.
+    pub fn grant(&mut self, grants: &Grants, exclusive: &[Exclusive]) -> Vec<String> {
+        let (mut directories, mut problems) = (Vec::new(), Vec::new());
+        for grant in &grants.dirs {
+            match Directory::open(grant, &self.prepared.rules) {
+                Ok(directory) => directories.push(directory),
+                Err(reason) => problems.push(reason),
+            }
+        }
+        let needs = self.registration.needs.clone();
+        let specs = || self.registration.tools.iter().map(|tool| tool.spec());
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        for kind in Kind::ALL {
+            let given = match kind {
+                Kind::Dirs => !directories.is_empty(),
+                kind => !grants.texts(kind).is_empty(),
+            };
+            let asked = authority::asks_for(&needs, kind)
+                || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
+            if given && (!asked || kind == Kind::Hooks && !has_hooks) {
+                let what = kind.noun();
+                problems.push(format!("it asks for no {what}, so the grant gives nothing"));
+            }
+        }
+        let store = &self.prepared.store;
+        let values = &self.prepared.values;
+        let given = Given { grants, directories: &directories, values, exclusive, store };
+        let hears =
+            has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
+        let authority = Authority::new(needs, specs(), &given);
+        if self.prepared.authority.set(authority).is_ok() && hears {
+            self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
+        }
+        problems
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Loaded")
+            .field("registration", &self.registration)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of a plugin besides its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its own name.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// The contract it was built for.
+    pub contract: Version,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub digest: Arc<str>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What it imports.
+    pub imports: Vec<String>,
+    /// What it exports.
+    pub exports: Vec<String>,
+    /// What it was made with, by its own account.
+    pub toolchain: Toolchain,
+    /// Names of the registration that the host does not know, with JSON text.
+    pub extensions: Vec<(String, String)>,
+}

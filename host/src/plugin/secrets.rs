@@ -1,0 +1,115 @@
+//! The secrets that one plugin was granted: by name for requests, all together for redaction.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::authority::SecretGrant;
+use crate::secret::{Redactor, SecretValue};
+use crate::tool::{CallError, Content, ToolOutput};
+
+/// Values of secrets, by name. Shown without the values.
+pub type Secrets = BTreeMap<String, SecretValue>;
+
+/// The text that stands for a secret in its slot.
+pub(super) fn placeholder(name: &str) -> String {
+    format!("{{{{secret:{name}}}}}")
+}
+
+/// The secrets of one plugin, as far as they are set.
+#[derive(Debug)]
+pub(super) struct PluginSecrets {
+    values: Secrets,
+    redactor: Redactor,
+}
+
+impl Default for PluginSecrets {
+    fn default() -> PluginSecrets {
+        PluginSecrets { values: Secrets::new(), redactor: Redactor::new(&[]) }
+    }
+}
+
+impl PluginSecrets {
+    /// Of all secrets, those that were granted.
+    pub(super) fn new(all: &Secrets, granted: &[SecretGrant]) -> PluginSecrets {
+        let granted = granted.iter().filter_map(|grant| all.get_key_value(&grant.name));
+        let values: Secrets = granted.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let named: Vec<(&str, &SecretValue)> =
+            values.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let redactor = Redactor::new(&named);
+        PluginSecrets { values, redactor }
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<&SecretValue> {
+        self.values.get(name)
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Takes every value out of a text.
+    pub(super) fn redact(&self, text: &mut String) {
+        if let std::borrow::Cow::Owned(redacted) = self.redactor.text(text) {
+            *text = redacted;
+        }
+    }
+
+    /// Takes every value out of a JSON text, which stays one.
+    fn redact_json(&self, text: &mut String) {
+        let std::borrow::Cow::Owned(redacted) = self.redactor.text(text) else { return };
+        // String by string, since a value may begin within an escape, or span two strings.
+        *text = match serde_json::from_str(text) {
+            Ok(mut value) => {
+                self.redact_strings(&mut value);
+                value.to_string()
+            }
+            Err(_) => redacted,
+        };
+    }
+
+    fn redact_strings(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.redact(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_strings(item)),
+            Value::Object(members) => {
+                for (mut key, mut value) in std::mem::take(members) {
+                    self.redact(&mut key);
+                    self.redact_strings(&mut value);
+                    members.insert(key, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes every value out of an error.
+    pub(super) fn redact_error(&self, error: &mut CallError) {
+        self.redact(&mut error.message);
+        error.log.iter_mut().chain(&mut error.stderr).for_each(|text| self.redact(text));
+        error.details.values_mut().for_each(|value| self.redact_strings(value));
+    }
+
+    /// Takes every value out of an output.
+    pub(super) fn redact_output(&self, output: &mut ToolOutput) {
+        if self.redactor.is_empty() {
+            return;
+        }
+        for block in &mut output.content {
+            match block {
+                Content::Text(text) => self.redact(text),
+                Content::Json(text) => self.redact_json(text),
+                Content::Image { data, .. } | Content::Audio { data, .. } => {
+                    if let std::borrow::Cow::Owned(redacted) = self.redactor.bytes(data) {
+                        *data = redacted;
+                    }
+                }
+                Content::Resource { uri, text, .. } => {
+                    self.redact(uri);
+                    text.iter_mut().for_each(|text| self.redact(text));
+                }
+            }
+        }
+        output.structured.iter_mut().for_each(|text| self.redact_json(text));
+    }
+}
