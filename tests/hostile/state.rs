@@ -63,7 +63,7 @@ async fn one_call_uses_one_side() {
     let results = attack(&host, json!(["directories", missed, request, read, look, missed])).await;
     assert_eq!(results[2]["status"], 200);
     for result in &results[3..] {
-        assert_eq!(error(result), "ErrorCode::NotPermitted");
+        assert_eq!(error(result), "not-permitted");
     }
     assert_eq!(server.requests().len(), 1);
 

@@ -127,6 +127,16 @@ const SYSTEM: [(&str, &str); 3] = [
 /// Memory as files, which lies among the devices and is none.
 const MEMORY: &str = "/dev/shm";
 
+/// Why a directory overlaps with a folder that holds something.
+fn holds(host: &Path, folder: &Path, what: &str) -> String {
+    let (given, path) = (host.display(), folder.display());
+    match (host == folder, host.starts_with(folder)) {
+        (true, _) => format!("it holds {what}"),
+        (false, true) => format!("{given} lies inside {path}, which holds {what}"),
+        (false, false) => format!("{given} contains {path}, which holds {what}"),
+    }
+}
+
 /// Says why a directory, named without links, may not be granted.
 pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
     let overlaps = |folder: &&(&str, &str)| {
@@ -135,23 +145,15 @@ pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String>
     if let Some((path, what)) = SYSTEM.iter().find(overlaps)
         && !host.starts_with(MEMORY)
     {
-        let given = host.display();
-        let relation = if host.starts_with(path) { "lies inside" } else { "contains" };
-        let relation = if host == Path::new(path) { "is" } else { relation };
-        return Some(format!(
-            "{given} {relation} {path}, which holds {what}; grant another directory"
-        ));
+        return Some(format!("{}; grant another directory", holds(host, Path::new(path), what)));
     }
     let touched = own.iter().find(|folder| {
         let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
         overlaps && (access == Access::Write || !folder.readable)
     })?;
-    let (given, path, what) = (host.display(), touched.path.display(), touched.what);
-    let relation = if host.starts_with(&touched.path) { "lies inside" } else { "contains" };
+    let holds = holds(host, &touched.path, touched.what);
     let narrower = if touched.readable { ", or grant `ro`" } else { "" };
-    Some(format!(
-        "{given} {relation} {path}, which holds {what}; grant a narrower directory{narrower}"
-    ))
+    Some(format!("{holds}; grant a narrower directory{narrower}"))
 }
 
 #[cfg(test)]

@@ -18,8 +18,17 @@ pub struct SecretGrant {
     /// Where it goes in a request.
     pub slot: Slot,
     host: HostPattern,
-    /// None means the scheme's own.
-    port: Option<u16>,
+    port: Port,
+}
+
+/// The ports of a host that are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    /// The scheme's own.
+    Own,
+    /// `:*`
+    Any,
+    Of(u16),
 }
 
 /// The place of a secret in a request.
@@ -100,25 +109,46 @@ impl SecretGrant {
 
     /// Tells whether the secret goes into a request to this host.
     fn is_for(&self, target: &Target) -> bool {
-        let own = if target.url().scheme() == "https" { 443 } else { 80 };
-        self.host.covers(target.host())
-            && target.url().port_or_known_default() == Some(self.port.unwrap_or(own))
+        let port = target.url().port();
+        let is_port = match self.port {
+            Port::Own => port.is_none(),
+            Port::Any => true,
+            Port::Of(_) => target.url().port_or_known_default() == self.port.number(),
+        };
+        self.host.covers(target.host()) && is_port
+    }
+}
+
+impl Port {
+    fn number(self) -> Option<u16> {
+        match self {
+            Port::Of(port) => Some(port),
+            Port::Own | Port::Any => None,
+        }
     }
 }
 
 /// Reads `HOST[:PORT]`.
-fn host_and_port(text: &str) -> Result<(HostPattern, Option<u16>), &'static str> {
+fn host_and_port(text: &str) -> Result<(HostPattern, Port), &'static str> {
+    let (text, any) = text.strip_suffix(":*").map_or((text, false), |text| (text, true));
     let url = Url::parse(&format!("https://{text}/")).map_err(|_| "that is no host")?;
     let is_bare = url.username().is_empty() && url.password().is_none() && url.path() == "/";
     let host = url.host().filter(|_| is_bare && url.query().is_none()).ok_or("that is no host")?;
-    Ok((HostPattern::read(&host.to_owned())?, url.port()))
+    let port = match url.port() {
+        _ if any => Port::Any,
+        Some(port) => Port::Of(port),
+        None => Port::Own,
+    };
+    Ok((HostPattern::read(&host.to_owned())?, port))
 }
 
 impl fmt::Display for SecretGrant {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}@{}", self.name, self.host)?;
-        if let Some(port) = self.port {
-            write!(formatter, ":{port}")?;
+        match self.port {
+            Port::Own => {}
+            Port::Any => formatter.write_str(":*")?,
+            Port::Of(port) => write!(formatter, ":{port}")?,
         }
         write!(formatter, ":{}", self.slot)
     }
@@ -218,6 +248,7 @@ mod tests {
             ("K@*.example.com:query=appid", "K@*.example.com:query=appid"),
             ("K@localhost:8443:header=x-key", "K@localhost:8443:header=x-key"),
             ("K@[::1]:9:query=k", "K@[::1]:9:query=k"),
+            ("K@localhost:*:query=k", "K@localhost:*:query=k"),
         ] {
             let grant = SecretGrant::parse(text).expect(text);
             assert_eq!(grant.to_string(), written);

@@ -144,7 +144,9 @@ impl Home {
             let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
             let real = fs::canonicalize(existing).unwrap_or_else(|_| existing.to_owned());
             let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
-            OwnFolder { path: real.join(rest), what, readable }
+            // Joined with nothing, it would end in a slash.
+            let path = if rest == Path::new("") { real } else { real.join(rest) };
+            OwnFolder { path, what, readable }
         };
         let mut rules = vec![
             own(&self.config_file, "toolhost's configuration", false),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{
-    Descriptor, DescriptorFlags, NewTimestamp, OpenFlags, PathFlags,
+    Descriptor, DescriptorFlags, ErrorCode, NewTimestamp, OpenFlags, PathFlags,
 };
 
 /// One use of a path.
@@ -46,10 +46,12 @@ pub(crate) fn run(file: &File) -> Result<Value, String> {
     let at = directory(&file.at)?;
     let flags = if file.follow { PathFlags::SYMLINK_FOLLOW } else { PathFlags::empty() };
     let path = file.path.as_str();
-    let shown = |code| format!("{code:?}");
+    let shown = |code: ErrorCode| code.name().to_owned();
     match file.what.as_str() {
         "read" => {
-            let opened = at.open_at(flags, path, OpenFlags::empty(), DescriptorFlags::READ).map_err(shown)?;
+            let opened = at
+                .open_at(flags, path, OpenFlags::empty(), DescriptorFlags::READ)
+                .map_err(shown)?;
             let (bytes, _) = opened.read(65_536, 0).map_err(shown)?;
             Ok(json!({ "text": String::from_utf8_lossy(&bytes) }))
         }
@@ -62,7 +64,9 @@ pub(crate) fn run(file: &File) -> Result<Value, String> {
         "list" => {
             let opened = match path {
                 "" => at,
-                path => at.open_at(flags, path, OpenFlags::DIRECTORY, DescriptorFlags::READ).map_err(shown)?,
+                path => at
+                    .open_at(flags, path, OpenFlags::DIRECTORY, DescriptorFlags::READ)
+                    .map_err(shown)?,
             };
             let stream = opened.read_directory().map_err(shown)?;
             let mut names = Vec::new();
@@ -72,13 +76,22 @@ pub(crate) fn run(file: &File) -> Result<Value, String> {
             names.sort();
             Ok(json!({ "names": names }))
         }
-        "stat" => at.stat_at(flags, path).map(|stat| json!({ "type": format!("{:?}", stat.type_) })).map_err(shown),
+        "stat" => at
+            .stat_at(flags, path)
+            .map(|stat| json!({ "type": format!("{:?}", stat.type_) }))
+            .map_err(shown),
         "readlink" => at.readlink_at(path).map(|target| json!({ "target": target })).map_err(shown),
         "remove" => at.unlink_file_at(path).map(|()| json!("ok")).map_err(shown),
         "mkdir" => at.create_directory_at(path).map(|()| json!("ok")).map_err(shown),
         "symlink" => at.symlink_at(&file.to.1, path).map(|()| json!("ok")).map_err(shown),
-        "link" => at.link_at(PathFlags::empty(), path, &directory(&file.to.0)?, &file.to.1).map(|()| json!("ok")).map_err(shown),
-        "rename" => at.rename_at(path, &directory(&file.to.0)?, &file.to.1).map(|()| json!("ok")).map_err(shown),
+        "link" => at
+            .link_at(PathFlags::empty(), path, &directory(&file.to.0)?, &file.to.1)
+            .map(|()| json!("ok"))
+            .map_err(shown),
+        "rename" => at
+            .rename_at(path, &directory(&file.to.0)?, &file.to.1)
+            .map(|()| json!("ok"))
+            .map_err(shown),
         "touch" => at
             .set_times_at(flags, path, NewTimestamp::Now, NewTimestamp::Now)
             .map(|()| json!("ok"))
@@ -91,7 +104,7 @@ pub(crate) fn run(file: &File) -> Result<Value, String> {
                 let read = opened.and_then(|opened| opened.read(4_096, 0));
                 let text = match read {
                     Ok((bytes, _)) => String::from_utf8_lossy(&bytes).into_owned(),
-                    Err(code) => format!("{code:?}"),
+                    Err(code) => shown(code),
                 };
                 *seen.entry(text).or_insert(0) += 1;
             }

@@ -58,7 +58,8 @@ static MEMORY: Mutex<String> = Mutex::new(String::new());
 fn attack(arguments: Steps) -> Result<Value, Error> {
     let mut results: Vec<Value> = Vec::new();
     for step in arguments.steps {
-        let step: Step = serde_json::from_value(step).map_err(|error| Error::failed(error.to_string()))?;
+        let step: Step =
+            serde_json::from_value(step).map_err(|error| Error::failed(error.to_string()))?;
         let last = results.last().cloned().unwrap_or_default();
         results.push(run(step, &last)?);
     }
@@ -129,7 +130,7 @@ plugin! {
             "secrets",
             &json!({
                 "name": "KEY",
-                "hosts": ["*.test", "api.test:8443", "localhost", "localhost:8443"],
+                "hosts": ["*.test:*", "localhost:*"],
                 "header": "x-key",
             }),
         )

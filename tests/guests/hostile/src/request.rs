@@ -46,7 +46,9 @@ fn many() -> usize {
 pub(crate) fn send(request: &Request) -> Result<Value, String> {
     let fields = Fields::new();
     for (name, value) in &request.headers {
-        fields.append(name, value.as_bytes()).map_err(|error| format!("header {name}: {error:?}"))?;
+        fields
+            .append(name, value.as_bytes())
+            .map_err(|error| format!("header {name}: {error:?}"))?;
     }
     let outgoing = OutgoingRequest::new(fields);
     let method = match request.method.as_str() {
@@ -63,7 +65,9 @@ pub(crate) fn send(request: &Request) -> Result<Value, String> {
     };
     outgoing.set_method(&method).map_err(|()| "the method is refused")?;
     outgoing.set_scheme(Some(&scheme)).map_err(|()| "the scheme is refused")?;
-    outgoing.set_authority(request.authority.as_deref()).map_err(|()| "the authority is refused")?;
+    outgoing
+        .set_authority(request.authority.as_deref())
+        .map_err(|()| "the authority is refused")?;
     outgoing.set_path_with_query(request.path.as_deref()).map_err(|()| "the path is refused")?;
     let body = match (&request.body, request.body_bytes) {
         (None, 0) => None,
@@ -100,14 +104,19 @@ pub(crate) fn send(request: &Request) -> Result<Value, String> {
         .into_iter()
         .map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned()))
         .collect();
-    let (bytes, count, error) = read(response.consume().map_err(|()| "the body was taken")?, request.keep);
+    let (bytes, count, error) =
+        read(response.consume().map_err(|()| "the body was taken")?, request.keep);
     let body = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(json!({ "status": status, "headers": headers, "body": body, "bytes": count, "body_error": error }))
+    Ok(
+        json!({ "status": status, "headers": headers, "body": body, "bytes": count, "body_error": error }),
+    )
 }
 
 fn read(body: IncomingBody, keep: usize) -> (Vec<u8>, usize, Option<String>) {
     let (mut bytes, mut count) = (Vec::new(), 0);
-    let Ok(stream) = body.stream() else { return (bytes, 0, Some("there is no stream".to_owned())) };
+    let Ok(stream) = body.stream() else {
+        return (bytes, 0, Some("there is no stream".to_owned()));
+    };
     loop {
         match stream.blocking_read(65_536) {
             Ok(chunk) => {
