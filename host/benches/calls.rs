@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use toolhost::authority::Variables;
 use toolhost::config;
 use toolhost::lock::{self, Pin};
 use toolhost::plugin::digest;
@@ -43,6 +44,7 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) -> Arc<Host> {
     table.row("call: through the library", &mut library, Some((alone, 1.5)));
 
     with_a_directory(table, guests, &host).await;
+    with_unused_grants(table, guests).await;
 
     let mut rust = Vec::new();
     for _ in 0..200 {
@@ -64,7 +66,8 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) -> Arc<Host> {
 /// and one that looks into it.
 async fn with_a_directory(table: &mut Table, guests: &Guests, host: &Host) {
     let home = tempfile::tempdir().expect("a folder");
-    let granted = granted(guests, home.path());
+    let dirs = format!("dirs = [\"{}=/data:ro\"]", home.path().display());
+    let granted = granted(guests, "probe", &dirs, home.path());
     granted.loaded().await;
     // Not in the directory, so that no file system is asked.
     let elsewhere = r#"{"text": "/elsewhere"}"#;
@@ -90,21 +93,45 @@ async fn with_a_directory(table: &mut Table, guests: &Guests, host: &Host) {
     table.row("call: looks into its directory", &mut inside, free);
 }
 
-/// A host that grants `home` to the guest `probe`.
-fn granted(guests: &Guests, home: &Path) -> Host {
+/// The same call by a plugin that may send requests, see variables and keep things, and does
+/// none of that; against one that was granted nothing.
+async fn with_unused_grants(table: &mut Table, guests: &Guests) {
+    let (bare, home) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let nothing = granted(guests, "hostile", "", bare.path());
+    let everything = "http = [\"https://api.example.com\"]\nenv = [\"GIVEN\"]\nkv = true\n";
+    let everything = granted(guests, "hostile", everything, home.path());
+    nothing.loaded().await;
+    everything.loaded().await;
+    let (mut without, mut with) = in_turns(
+        200,
+        50,
+        async || call(&nothing, "attack", r#"{"steps": []}"#, &[]).await,
+        async || call(&everything, "attack", r#"{"steps": []}"#, &[]).await,
+    )
+    .await;
+    let without = table.row("call: without a grant", &mut without, None);
+    table.row("call: with http, env and kv, unused", &mut with, Some((without, 1.2)));
+}
+
+/// A host that grants this to a guest.
+fn granted(guests: &Guests, id: &str, grants: &str, home: &Path) -> Host {
     let plugins = guests.folder().canonicalize().expect("a folder");
     let pin = Pin {
         folder: plugins.clone(),
-        id: "probe".to_owned(),
-        digest: digest(&guests.component("probe")).to_string(),
+        id: id.to_owned(),
+        digest: digest(&guests.component(id)).to_string(),
     };
     lock::pin(home, &pin).expect("pinned");
-    let text = format!("[plugins.probe]\ndirs = [\"{}=/data:ro\"]", home.display());
-    let config = config::parse(&text, &Config::default()).expect("a configuration");
+    let config = config::parse(&format!("[plugins.{id}]\n{grants}"), &Config::default())
+        .expect("a configuration");
     let folder = Folder { path: plugins, origin: Origin::Project };
     let state = Some(home.to_owned());
-    Host::start(HostSettings { folders: vec![folder], config, state, ..HostSettings::default() })
-        .expect("a host")
+    let value = ("GIVEN".to_owned(), "a value".to_owned());
+    let variables = Variables([value].into());
+    let settings =
+        HostSettings { folders: vec![folder], config, state, variables, ..HostSettings::default() };
+    Host::start(settings).expect("a host")
 }
 
 /// Two endless loops on two cores: every other tool still answers.

@@ -5,18 +5,13 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`limits`], [`text`] | every bound; text of strangers made safe to show, or suspect |
-//! | [`limits`], [`record`], [`text`] | every bound; files that many processes change; text of strangers made safe to show |
+//! | [`limits`], [`record`], [`text`] | every bound; files that many processes change; text of strangers made safe to show, or suspect |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`], [`suspicion`] | models that turn in circles; texts to look at twice |
 //! | [`config`], [`lock`], [`process`] | files and commands |
-//! | [`egress`] | outgoing HTTP |
-//! | [`guardrails`] | models that turn in circles |
-//! | [`config`], [`lock`], [`process`], [`secret`] | files, commands, and values nobody is shown |
-//! | [`guardrails`] | models that turn in circles |
-//! | [`config`], [`lock`], [`process`], [`store`] | files, commands, and what plugins keep |
+//! | [`egress`], [`secret`], [`store`] | outgoing HTTP; values nobody is shown; what plugins keep |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
