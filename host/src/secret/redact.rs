@@ -91,10 +91,8 @@ impl Redactor {
         if forms.iter().any(completes) {
             replacements.fill(NAMELESS.to_owned());
         }
-        let mut keys: Vec<[u8; KEY_BYTES]> =
-            forms.iter().map(|form| form.key.to_be_bytes()).collect();
-        keys.dedup();
-        let search = Search::new(&keys);
+        let all: Vec<&[u8]> = forms.iter().map(|form| form.bytes.as_slice()).collect();
+        let search = Search::new(&all);
         Redactor { patterns: Some(Arc::new(Patterns { search, forms, replacements })) }
     }
 
@@ -251,11 +249,14 @@ impl Patterns {
         found
     }
 
-    /// Where, among the last bytes that are too few for a key, a form may begin.
+    /// Where, among the last bytes that are too few for the search, a form may begin.
     fn beginning(&self, data: &[u8]) -> usize {
-        let Range { start, end } = data.len().saturating_sub(KEY_BYTES - 1)..data.len();
+        let Range { start, end } = data.len().saturating_sub(self.search.width() - 1)..data.len();
         let begins = |start: &usize| {
             let rest = &data[*start..];
+            if rest.len() >= KEY_BYTES {
+                return self.at(rest).unfinished;
+            }
             let mut padded = [0; KEY_BYTES];
             padded[..rest.len()].copy_from_slice(rest);
             let least = u64::from_be_bytes(padded);

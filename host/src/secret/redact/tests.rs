@@ -1,6 +1,7 @@
 //! Tests of redaction: cases with their answers, and random texts against the obvious way.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -207,14 +208,15 @@ fn obvious(secrets: &[(&str, SecretValue)], text: &[u8]) -> Vec<u8> {
 fn any_chunks_give_what_the_whole_gives() {
     const NAMES: [&str; 12] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
     let mut random = ChaCha8Rng::seed_from_u64(20);
-    let mut hits = 0;
+    let (mut hits, mut widths) = (0, BTreeSet::new());
     for round in 0..600 {
         let letters =
             [&["a", "b"][..], &["a", "b", "+", "\"", "ü", "/", " "], &["0", "6", "1"]][round % 3];
         let secrets: Vec<(&str, SecretValue)> = NAMES[..random.random_range(1..=NAMES.len())]
             .iter()
             .map(|name| {
-                let length = random.random_range(8..14);
+                let length = [8..14, 20..40][round % 2].clone();
+                let length = random.random_range(length);
                 let inner: String =
                     (0..length).map(|_| letters[random.random_range(0..letters.len())]).collect();
                 let from = usize::from(!inner.starts_with(' ') && random.random_bool(0.5));
@@ -223,6 +225,7 @@ fn any_chunks_give_what_the_whole_gives() {
             .collect();
         let by_reference: Vec<_> = secrets.iter().map(|(name, value)| (*name, value)).collect();
         let redactor = Redactor::new(&by_reference);
+        widths.extend(redactor.patterns.iter().map(|patterns| patterns.search.width()));
         let forms: Vec<_> =
             secrets.iter().flat_map(|(_, value)| forms::all(value.expose())).collect();
         let mut text = Vec::new();
@@ -260,4 +263,6 @@ fn any_chunks_give_what_the_whole_gives() {
         hits += usize::from(expected != text);
     }
     assert!(hits > 400, "{hits}");
+    // The vector search, and tables of the narrowest and the widest windows.
+    assert!(widths.contains(&KEY_BYTES) && widths.contains(&16), "{widths:?}");
 }
