@@ -29,11 +29,12 @@
 //! # }
 //! ```
 //!
-//! What the crate does *not* do: it talks to no host directory, socket or clock of its own;
-//! those are `std`, and they refuse until the operator grants what the plugin asked for
-//! with [`Need`].
+//! What the crate does *not* do: it talks to no host directory, socket or clock of its own.
+//! Directories are `std`, other machines are [`http`], and both refuse until the operator grants
+//! what the plugin asked for with [`Need`].
 
 pub mod hooks;
+pub mod http;
 pub mod kv;
 pub mod log;
 mod need;
@@ -60,7 +61,7 @@ pub mod bindings {
 
 pub use bindings::toolhost::plugin::types::{CallContext as Context, Extension};
 pub use need::{Need, Slot};
-pub use output::{Error, IntoOutput, Json, Output, Structured};
+pub use output::{Error, IntoOutput, Json, Output, Shown, Structured};
 pub use runtime::{Check, Describe, Entry, Tool, progress};
 pub use toolhost_sdk_macros::{arguments, tool};
 

@@ -1,5 +1,7 @@
 //! What a tool returns: an output made of blocks, or an error the model can act on.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use crate::bindings::toolhost::plugin::types::{
     BadArguments, Blob, Content, ResourceLink, ToolError, ToolOutput,
 };
-use crate::schema;
+use crate::{http, schema};
 
 /// The answer of a tool: content blocks in order, and optionally the same as structured JSON.
 #[derive(Clone, Debug)]
@@ -77,6 +79,11 @@ impl Output {
         self.0.content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
     }
 
+    /// The structured output as JSON text, if there is one: what a test compares.
+    pub fn structured(&self) -> Option<&str> {
+        self.0.structured.as_deref()
+    }
+
     pub(crate) fn into_contract(self) -> ToolOutput {
         self.0
     }
@@ -110,6 +117,13 @@ pub struct Json<T>(pub T);
 /// The value must be written as a JSON object, so `T` is a struct or a map.
 #[derive(Clone, Debug)]
 pub struct Structured<T>(pub T);
+
+/// A value shown as text, by its own [`Display`], and returned as structured output as well, with
+/// its schema in the registration.
+///
+/// The value must be written as a JSON object, so `T` is a struct or a map.
+#[derive(Clone, Debug)]
+pub struct Shown<T>(pub T);
 
 impl IntoOutput for Output {
     fn into_output(self) -> Result<Output, Error> {
@@ -159,8 +173,21 @@ impl<T: Serialize + JsonSchema> IntoOutput for Structured<T> {
     }
 }
 
+impl<T: Display + Serialize + JsonSchema> IntoOutput for Shown<T> {
+    fn into_output(self) -> Result<Output, Error> {
+        let mut output = Output::empty().with_text(self.0.to_string());
+        output.0.structured = Some(serde_json::to_string(&self.0)?);
+        Ok(output)
+    }
+
+    fn output_schema() -> Option<String> {
+        Some(schema::of::<T>())
+    }
+}
+
 /// Why a tool gives no output. Any [`std::error::Error`] becomes one through `?`, as
-/// `Tool execution failed: TYPE: MESSAGE`.
+/// `Tool execution failed: TYPE: MESSAGE`; only what the host says about a request that it
+/// [refused](crate::http::Error::Refused) stays as the host wrote it.
 #[derive(Clone, Debug)]
 pub struct Error(ToolError);
 
@@ -194,8 +221,12 @@ impl Error {
     }
 }
 
-impl<E: std::error::Error> From<E> for Error {
+impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Error {
+        if let Some(http::Error::Refused(text)) = (&error as &dyn std::error::Error).downcast_ref()
+        {
+            return Error::failed(text);
+        }
         let name = std::any::type_name::<E>();
         let name = name.split('<').next().unwrap_or(name);
         let name = name.rsplit("::").next().unwrap_or(name);

@@ -25,7 +25,7 @@ pub fn arguments(attributes: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The function takes its arguments, a type marked `arguments`, and optionally a
 /// `&Context`; it returns `Result<T, Error>` with `T` a `String`, `&str`, `()`, `Json<_>`,
-/// `Structured<_>`, `serde_json::Value` or `Output`.
+/// `Structured<_>`, `Shown<_>`, `serde_json::Value` or `Output`.
 ///
 /// | attribute | meaning |
 /// |---|---|
