@@ -21,6 +21,7 @@ run:
 	@echo; echo 'Try next:'
 	@echo '  $(TOOLHOST) describe json_query'
 	@echo '  $(TOOLHOST) call read_file --arg path=README.md --arg limit=20 --dir .:ro'
+	@echo '  $(TOOLHOST) explain weather_now'
 	@echo '  $(TOOLHOST) inspect plugins/json.wasm'
 
 test:

@@ -22,9 +22,9 @@ fn blocks(language: &str) -> Vec<&'static str> {
 
 #[test]
 fn five_minutes() {
-    let lab = Lab::new().with("json.wasm", guest("json")).with("files.wasm", guest("files"));
-    lab.record_bundled("json");
-    lab.record_bundled("files");
+    let bundled = ["files", "json", "weather"];
+    let lab = bundled.iter().fold(Lab::new(), |lab, id| lab.with(&format!("{id}.wasm"), guest(id)));
+    bundled.iter().for_each(|id| lab.record_bundled(id));
     let data = lab.work().join("host/data");
     fs::create_dir_all(&data).expect("a folder");
     fs::copy(Path::new(ROOT).join("host/data/toolsets.json"), data.join("toolsets.json"))
@@ -52,7 +52,7 @@ fn five_minutes() {
             commands += 1;
         }
     }
-    assert_eq!(commands, 9);
+    assert_eq!(commands, 10);
 }
 
 #[tokio::test]
