@@ -25,7 +25,7 @@ fn doctor_finds_what_is_broken() {
           plugin:fates `offline`: no network
 
         Worth knowing:
-          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook 'pre-call:*'`
           toolhost.toml: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
           `includes` of [toolsets.mine]: Unknown toolset: wbe; did you mean `web`?
           `toolsets` of [platforms.cli]: Unknown toolset: fiel; did you mean `file`?
@@ -59,7 +59,7 @@ fn doctor_is_content_with_what_works() {
         Worth knowing:
           plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
           plugin:fates `offline`: no network
-          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook 'pre-call:*'`
           toolhost.toml: toolsets include one another in a circle: `here` -> `there` -> `here`; take `here` out of `includes` of `there`
           `includes` of [toolsets.mine]: Unknown toolset: wbe; did you mean `web`?
           `toolsets` of [platforms.cli]: Unknown toolset: fiel; did you mean `file`?
@@ -120,7 +120,7 @@ fn doctor_names_grants_that_give_nothing() {
         Worth knowing:
           plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
           plugin:fates `offline`: no network
-          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook pre-call:*`
+          plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook 'pre-call:*'`
           [plugins.gone]: holds grants, and no folder has a plugin of this id; if it is gone for good, run `toolhost revoke gone`
 
         Broken: 1 grant gives nothing.

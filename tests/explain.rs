@@ -298,7 +298,7 @@ fn explain_knows_grants_and_hooks() {
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `needs_token` by plugin:fates
               asks for: hooks {"events":["pre-call"],"tools":["*"]}
-              granted: --env TOKEN; --hook pre-call:json_*
+              granted: --env TOKEN; --hook 'pre-call:json_*'
 
             needs_token of plugin:fates
               toolset: web; also in debugging, safe

@@ -149,10 +149,7 @@ async fn a_grant_that_touches_the_hosts_own_folders_gives_nothing() {
         let host = Host::start(HostSettings { directories, ..lab.settings() }).expect("a host");
         let statuses = host.loaded().await;
         let grants = statuses[0].state.as_ref().expect("it loads").grants.join("\n");
-        assert!(
-            grants.contains("which holds toolhost's state; grant a narrower directory"),
-            "{grants}"
-        );
+        assert!(grants.contains("holds toolhost's state; grant a narrower directory"), "{grants}");
         says_no(&ask(&host, "look", "/data").await);
     }
 }
@@ -222,7 +219,7 @@ fn wrong_grants_are_explained() {
     check(&["grant", "probe", "--dir", "../project:ro"], "the path has `..`");
     check(
         &["grant", "probe", "--dir", "/:ro"],
-        "which holds toolhost's configuration; grant a narrower directory",
+        "which holds what the system knows of processes, toolhost among them; grant another directory",
     );
     check(
         &["grant", "probe", "--dir", ".:rw"],
@@ -231,7 +228,7 @@ fn wrong_grants_are_explained() {
     check(&["call", "look", "{}", "--dir", "data"], "it says neither ro nor rw");
     let state = format!("{}:ro", lab.home().join("state").display());
     fs::create_dir_all(lab.home().join("state")).expect("a folder");
-    check(&["grant", "probe", "--dir", &state], "which holds toolhost's state");
+    check(&["grant", "probe", "--dir", &state], "it holds toolhost's state");
     // Nothing was written.
     assert!(!lab.home().join("toolhost.toml").exists());
 }

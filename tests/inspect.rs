@@ -132,71 +132,71 @@ fn a_plugin_in_python_and_one_in_javascript() {
         "words-py.wasm",
         script("words-py"),
         &expect![[r#"
-        exit 0
-        --- stdout
-        plugin:words-py is words 1.0.0
-          file       plugins/words-py.wasm
-          size       SIZE
-          digest     DIGEST
-          contract   0.1.0
-          made with  Rust, component-init-transform N rustc N wit-component N
+            exit 0
+            --- stdout
+            plugin:words-py is words 1.0.0
+              file       plugins/words-py.wasm
+              size       SIZE
+              digest     DIGEST
+              contract   0.1.0
+              made with  Rust, component-init-transform N rustc N wit-component N
 
-        Asks for, and gets what of it you grant:
-          nothing
+            Asks for, and gets what of it you grant:
+              nothing
 
-        Imports, which are what it could ask for at most:
-          refuses without a grant: files, network, environment
-          reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
-          It contains CPython: these imports come with the Python runtime and say nothing about this tool.
+            Imports, which are what it could ask for at most:
+              refuses without a grant: files, network, environment, secrets, values kept between calls
+              reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
+              It contains CPython: these imports come with the Python runtime and say nothing about this tool.
 
-        Tools:
-          count_words_py  (toolset text)
-              Counts the words of a text.
-              arguments: text (string)
-              says of itself: read-only
+            Tools:
+              count_words_py  (toolset text)
+                  Counts the words of a text.
+                  arguments: text (string)
+                  says of itself: read-only
 
-        Warnings: none
+            Warnings: none
 
-        Tokens of each definition in a prompt:
-              48  count_words_py
-              48  in total
-        --- stderr
-    "#]],
+            Tokens of each definition in a prompt:
+                  48  count_words_py
+                  48  in total
+            --- stderr
+        "#]],
     );
     check(
         "words-js.wasm",
         script("words-js"),
         &expect![[r#"
-        exit 0
-        --- stdout
-        plugin:words-js is words 1.0.0
-          file       plugins/words-js.wasm
-          size       SIZE
-          digest     DIGEST
-          contract   0.1.0
-          made with  C11, C_plus_plus_14, ComponentizeJS N JavaScript, Rust, clang N rustc N rustc N wit-bindgen-c N wit-component N wit-component N
+            exit 0
+            --- stdout
+            plugin:words-js is words 1.0.0
+              file       plugins/words-js.wasm
+              size       SIZE
+              digest     DIGEST
+              contract   0.1.0
+              made with  C11, C_plus_plus_14, ComponentizeJS N JavaScript, Rust, clang N rustc N rustc N wit-bindgen-c N wit-component N wit-component N
 
-        Asks for, and gets what of it you grant:
-          nothing
+            Asks for, and gets what of it you grant:
+              nothing
 
-        Imports, which are what it could ask for at most:
-          refuses without a grant: files, HTTP
-          reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
-          It contains SpiderMonkey: these imports come with the JavaScript runtime and say nothing about this tool.
+            Imports, which are what it could ask for at most:
+              refuses without a grant: files, HTTP, secrets, values kept between calls
+              reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
+              It contains SpiderMonkey: these imports come with the JavaScript runtime and say nothing about this tool.
 
-        Tools:
-          count_words_js  (toolset text)
-              Counts the words of a text.
-              arguments: text (string)
-              says of itself: read-only
+            Tools:
+              count_words_js  (toolset text)
+                  Counts the words of a text.
+                  arguments: text (string)
+                  says of itself: read-only
 
-        Warnings: none
+            Warnings: none
 
-        Tokens of each definition in a prompt:
-              48  count_words_js
-              48  in total
-        --- stderr
-    "#]],
+            Tokens of each definition in a prompt:
+                  48  count_words_js
+                  48  in total
+            --- stderr
+        "#]],
     );
     let runtime = as_json("words-py.wasm", script("words-py"))["imports"]["runtime"].clone();
     assert_eq!(runtime["engine"], "CPython");
@@ -259,7 +259,7 @@ fn a_poisoned_plugin() {
                   for all tools; without a reason
 
             Imports, which are what it could ask for at most:
-              refuses without a grant: environment
+              refuses without a grant: environment, values kept between calls
               reaches nothing outside: random numbers, standard streams and exit, waiting and streams
               A language's standard library imports some of these by itself.
 

@@ -198,7 +198,7 @@ async fn without_a_need_a_grant_gives_nothing() {
     let host = lab.host().await;
     assert_eq!(
         answer(&host, "does_not", json!({})).await,
-        r#"{"result":"plugin:made does not ask for a store here, so no grant would help: its author declares a need of kind `kv`"}"#
+        r#"{"result":"the store of plugin:made is nothing that this tool of plugin:made asks for, so no grant would help: its author must add `kv` to its needs of kind `kv`"}"#
     );
     // Nothing is made before a store is used.
     assert!(files(&lab).is_empty());

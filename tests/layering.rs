@@ -27,7 +27,7 @@ const ROOMS: [&[&str]; 12] = [
     &["author", "builtin", "reload"],
     &["host"],
     &["server"],
-    &["cli"],
+    &["cli", "main"],
 ];
 
 /// What only certain rooms may name, with the reason.

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::json;
 use toolhost::Limits;
 use toolhost::author::{self, BuildRequest};
+use toolhost::limits::LimitRow;
 
 use crate::support::{Lab, answer, guest};
 
@@ -84,8 +85,9 @@ async fn the_plugin_builds_and_answers() {
 
 #[test]
 fn the_table_of_limits() {
-    for row in Limits::default().rows() {
-        let line = format!("| `{}` | {} | {} | {} |", row.name, row.meaning, row.value, row.most);
-        assert!(README.contains(&line), "README lacks:\n{line}");
-    }
+    let row = |row: &LimitRow| {
+        format!("| `{}` | {} | {} | {} |\n", row.name, row.meaning, row.value, row.most)
+    };
+    let table: String = Limits::default().rows().iter().map(row).collect();
+    assert!(README.contains(&table), "README's table is not this:\n{table}");
 }

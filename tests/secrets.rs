@@ -319,8 +319,15 @@ fn the_value_is_in_no_output_and_no_argument() {
     let child = set(&lab, "TOKEN");
     #[cfg(target_os = "linux")]
     for what in ["cmdline", "environ"] {
-        let text = fs::read(format!("/proc/{}/{what}", child.id())).expect("read");
-        assert!(!text.is_empty() && !String::from_utf8_lossy(&text).contains("hunter2"));
+        let text = loop {
+            let text = fs::read(format!("/proc/{}/{what}", child.id())).expect("read");
+            // Empty as long as the program has not begun.
+            if !text.is_empty() {
+                break text;
+            }
+            std::thread::yield_now();
+        };
+        assert!(!String::from_utf8_lossy(&text).contains("hunter2"));
     }
     writeln!(child.stdin.as_ref().expect("a pipe"), "{VALUE}").expect("written");
     assert!(child.wait_with_output().expect("an end").status.success());

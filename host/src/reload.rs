@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 
-use crate::authority::Grants;
+use crate::authority::{Grants, Kind};
 use crate::config::{Config, PluginConfig};
 use crate::limits::Limits;
 use crate::lock::Pin;
@@ -212,14 +212,14 @@ fn authorise(
         Some(_) => "its bytes have changed since it was granted",
         None => "nobody has granted it to these bytes",
     };
-    let pending = |flag: String| {
-        let what = flag.split_once(' ').map_or(&*flag, |(_, what)| what);
+    let pending = |(kind, what): (Kind, String)| {
+        let flag = kind.flag_for(&what);
         format!(
             "{what} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} {flag}`",
             candidate.path.display()
         )
     };
-    grants.flags().into_iter().map(pending).collect()
+    grants.all().into_iter().map(pending).collect()
 }
 
 fn status(found: &Found, state: Result<Ready, String>, usage: Usage) -> SourceStatus {

@@ -242,11 +242,11 @@ fn the_hosts_own_state_is_not_granted() {
     }
     expect![[r#"
         error: HOME cannot be granted: HOME contains HOME/toolhost.toml, which holds toolhost's configuration; grant a narrower directory
-        error: HOME/state cannot be granted: HOME/state is HOME/state, which holds toolhost's state; grant a narrower directory
+        error: HOME/state cannot be granted: it holds toolhost's state; grant a narrower directory
         error: HOME/state/kv cannot be granted: HOME/state/kv lies inside HOME/state, which holds toolhost's state; grant a narrower directory
         error: HOME/toolhost.toml cannot be granted: Not a directory (os error 20)
         error: / cannot be granted: / contains /proc, which holds what the system knows of processes, toolhost among them; grant another directory
-        error: HOME/project/plugins cannot be granted: HOME/project/plugins is HOME/project/plugins, which holds plugins; grant a narrower directory, or grant `ro`
+        error: HOME/project/plugins cannot be granted: it holds plugins; grant a narrower directory, or grant `ro`
         error: HOME/project cannot be granted: HOME/project contains HOME/project/plugins, which holds plugins; grant a narrower directory, or grant `ro`
     "#]].assert_eq(&said);
 }

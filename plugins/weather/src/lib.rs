@@ -7,10 +7,8 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use toolhost_sdk::bindings::toolhost::plugin::secrets;
 use toolhost_sdk::http::{Method, Request};
-use toolhost_sdk::{Error, Need, Shown, arguments, plugin, tool};
+use toolhost_sdk::{Error, Need, Shown, Slot, arguments, plugin, secrets, tool};
 
 #[cfg(test)]
 mod tests;
@@ -187,10 +185,7 @@ plugin! {
     tools: [weather_now],
     needs: [
         Need::http(["https://api.openweathermap.org"]).reason("where the weather is asked for"),
-        Need::new(
-            "secrets",
-            &json!({ "name": KEY, "hosts": ["api.openweathermap.org"], "query": "appid" }),
-        )
+        Need::secret(KEY, ["api.openweathermap.org"], Slot::Query("appid"))
         .reason("the key of your account at OpenWeatherMap"),
     ],
 }

@@ -200,10 +200,16 @@ fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
 }
 
 /// The nearest error of WASI; its text goes along where there is room for one.
-pub(super) fn wasi_error(error: SendError, text: String) -> Error {
+fn wasi_error(error: SendError, text: String) -> Error {
+    tracing::debug!("a request failed: {text}");
     match error {
         SendError::NameNotFound { .. } => Error::DnsError { rcode: Some(text), info_code: None },
+        SendError::ConnectFailed { .. } => Error::ConnectionRefused,
         SendError::ConnectTimeout { .. } => Error::ConnectionTimeout,
+        SendError::Tls { .. } => {
+            Error::TlsAlertReceived { alert_id: None, alert_message: Some(text) }
+        }
+        SendError::Protocol { .. } => Error::HttpProtocolError,
         SendError::FirstByteTimeout { .. } => Error::ConnectionReadTimeout,
         SendError::BetweenBytesTimeout { .. } => Error::HttpResponseTimeout,
         SendError::ResponseTooLarge { bytes_max } => Error::HttpResponseBodySize(Some(bytes_max)),

@@ -13,10 +13,11 @@ impl Guest {
     fn kept(&self) -> wasmtime::Result<Result<(Arc<Kv>, String), Error>> {
         self.count_host_call()?;
         let conduct = &self.conduct;
+        let what = format!("the store of plugin:{}", conduct.plugin);
         let refused = match &conduct.rights.kv {
             KvRights::Granted(kv) => return Ok(Ok((Arc::clone(kv), self.side()))),
-            KvRights::NotGranted => conduct.not_granted(Kind::Kv, "kv", "the store"),
-            KvRights::NotAsked => conduct.not_asked(Kind::Kv, "kv", "the store"),
+            KvRights::NotGranted => conduct.not_granted(Kind::Kv, "kv", &what),
+            KvRights::NotAsked => conduct.not_asked(Kind::Kv, "kv", &what),
         };
         Ok(Err(Error::NotGranted(refused)))
     }
