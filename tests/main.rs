@@ -20,6 +20,7 @@ mod layering;
 mod limits;
 mod loading;
 mod misbehaving;
+mod probe;
 mod readme;
 mod registry;
 mod requests;

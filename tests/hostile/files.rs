@@ -168,7 +168,7 @@ async fn links_swapped_while_in_use() {
         let mut swaps = 0_u32;
         while !ended.load(Ordering::Relaxed) {
             let _ = fs::remove_file(folder.join("new"));
-            if swaps % 2 == 0 {
+            if swaps.is_multiple_of(2) {
                 symlink("../outside/secret", folder.join("new")).expect("a link");
             } else {
                 fs::write(folder.join("new"), "mine").expect("written");

@@ -228,6 +228,16 @@ impl SecretRights {
         self.granted.iter().filter(|grant| grant.is_for(target) && asked(grant)).collect()
     }
 
+    /// The secrets that the tool asks for in a request, and that were not granted for it.
+    pub fn lacking_for(&self, target: &Target) -> Vec<&SecretGrant> {
+        let granted = |asked: &SecretGrant| {
+            self.granted.iter().any(|grant| {
+                grant.name == asked.name && grant.slot == asked.slot && grant.is_for(target)
+            })
+        };
+        self.asked.iter().filter(|asked| asked.is_for(target) && !granted(asked)).collect()
+    }
+
     /// Tells whether the tool has no secret.
     pub fn is_empty(&self) -> bool {
         self.granted.is_empty()

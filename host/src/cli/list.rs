@@ -16,10 +16,6 @@ use crate::definitions::Listed;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
 use crate::schema::{Definition, Format};
-use crate::text;
-
-/// How much of a state the table shows; `explain` and `--json` show all of it.
-const STATE_CHARS_MAX: usize = 120;
 
 /// Lists the tools, and every file that is none with the reason.
 ///
@@ -55,6 +51,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 struct Row<'a> {
     entry: &'a Entry,
     state: String,
+    /// Why it cannot work at present.
+    reason: Option<String>,
     is_available: bool,
     tokens: usize,
 }
@@ -86,11 +84,13 @@ impl<'a> Listing<'a> {
                 Some(tokens) => (true, *tokens),
                 None => (false, tokens(&Definition::of(spec).render(given.format))),
             };
-            let state = match listed.unavailable.get(name) {
-                Some(Unavailable { reason, .. }) => format!("unavailable: {reason}"),
+            let unavailable = listed.unavailable.get(name);
+            let reason = unavailable.map(|Unavailable { reason, .. }| reason.clone());
+            let state = match reason {
+                Some(_) => "unavailable".to_owned(),
                 None => state(entry, sources),
             };
-            Row { entry, state, is_available, tokens }
+            Row { entry, state, reason, is_available, tokens }
         };
         let in_session =
             |entry: &&Entry| listed.selected.tools.contains(entry.tool.spec().name.as_str());
@@ -139,6 +139,10 @@ impl<'a> Listing<'a> {
                 ui.line(&format!("\n{}", self.sum(total)))?;
             }
         }
+        let unavailable = self.rows.iter().filter_map(|row| {
+            Some(Problem::new(row.entry.tool.spec().name.as_str(), row.reason.as_ref()?))
+        });
+        problem::print(ui, "Unavailable:", &unavailable.collect::<Vec<_>>())?;
         problem::print(ui, "Not loaded:", &self.not_loaded)?;
         problem::print(ui, "Left out:", &self.left_out)?;
         problem::print(ui, "Grants that give nothing:", &self.idle_grants)
@@ -175,7 +179,7 @@ impl Row<'_> {
             spec.name.to_string(),
             spec.toolset.clone(),
             self.entry.source.to_string(),
-            text::cut(&self.state, STATE_CHARS_MAX),
+            self.state.clone(),
             self.tokens.to_string(),
         ]
     }
@@ -189,6 +193,9 @@ impl Row<'_> {
             "state": self.state,
             "tokens": self.tokens,
         });
+        if let Some(reason) = &self.reason {
+            tool["reason"] = json!(reason);
+        }
         if let Some(total) = total {
             tool["share_percent"] = json!(self.share(total));
         }

@@ -1,7 +1,7 @@
 //! `toolhost probe`
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use super::ui::Ui;
 use crate::authority::{Grants, Kind};
 use crate::host::{self, Probed};
 use crate::text;
-use crate::tool::{Call, Class, Outcome};
+use crate::tool::{Call, Class, Outcome, PluginId};
 
 /// Runs a stranger's tool with every grant denied, and shows what it tried, as grants.
 ///
@@ -54,6 +54,13 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let probing = host::probe(&given.file, call, &grants, &settings);
     let probed = ui.while_waiting(probing, compiling).await;
     let probed = probed.map_err(|error| Failure::inspect(&file, &error))?;
+    if let Err(error) = &probed.outcome.result
+        && error.code.class() == Class::Rejected
+        && probed.outcome.refusals.is_empty()
+    {
+        // It never ran, so nothing was probed.
+        return Err(Failure::call(error));
+    }
     let attempted = attempted(&probed.outcome);
     if ui.json {
         let mut report = outcome_json(&probed.outcome);
@@ -71,18 +78,9 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
             })
             .collect();
         report["idle"] = json!(probed.idle);
-        ui.json(&report)?;
-    } else {
-        show(ui, given, &grants, &probed, &attempted)?;
+        return ui.json(&report);
     }
-    match &probed.outcome.result {
-        // It never ran, so nothing was probed.
-        Err(error) if error.code.class() == Class::Rejected => {
-            let failure = Failure::call(error);
-            Err(if ui.json { failure.silent() } else { failure })
-        }
-        _ => Ok(()),
-    }
+    show(ui, given, &grants, &probed, &attempted)
 }
 
 fn read_grants(with: &[String]) -> Result<Grants, Failure> {
@@ -107,11 +105,25 @@ fn attempted(outcome: &Outcome) -> Grants {
     let mut grants = Grants::default();
     for (key, text) in outcome.refusals.iter().filter_map(|refusal| refusal.grant.as_ref()) {
         if let Some(kind) = Kind::of_key(key) {
+            let text = if kind == Kind::Dirs { here(text) } else { text.clone() };
             // What a grant cannot say is among the attempts all the same.
-            let _ = grants.add(kind, text, Some(std::path::Path::new("/")));
+            let _ = grants.add(kind, &text, None);
         }
     }
     grants
+}
+
+/// A tool that says `data/x` is seen to say `/data/x`; what is there decides which it meant.
+fn here(grant: &str) -> String {
+    let Some((path, access)) = grant.rsplit_once(':') else { return grant.to_owned() };
+    let relative = path.trim_start_matches('/');
+    let is_here = !Path::new(path).exists() || path == "/";
+    match std::env::current_dir() {
+        Ok(here) if is_here && here.join(relative).exists() => {
+            format!("{}=.:{access}", here.display())
+        }
+        _ => grant.to_owned(),
+    }
 }
 
 fn with(key: &str, text: &str) -> String {
@@ -151,22 +163,35 @@ fn show(
         }
     }
     let refusals = &probed.outcome.refusals;
-    if refusals.is_empty() {
-        return ui.line("\nIt tried nothing that it may not.");
-    }
-    ui.line("\nIt tried in vain:")?;
+    ui.line(match refusals.as_slice() {
+        [] => "\nIt tried nothing that it may not.",
+        _ => "\nIt tried in vain:",
+    })?;
     for refusal in refusals {
         let grant = refusal.grant.as_ref().map(|(kind, text)| format!("  [{}]", with(kind, text)));
         let line = format!("{} ({}){}", refusal.what, refusal.why, grant.unwrap_or_default());
         ui.line(&format!("  {}", text::one_line(&line)))?;
     }
-    let attempted = attempted.all();
+    let id = given.file.file_stem().unwrap_or_default().to_string_lossy();
+    let id = PluginId::from_stem(&id).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut known = grants.clone();
+    for (kind, text) in attempted.all() {
+        // It was read from such a text.
+        let _ = known.add(kind, &text, None);
+    }
+    let unmet = super::need::unmet(&id, &probed.needs, &known);
+    if !unmet.is_empty() {
+        ui.line("\nIt did not come to everything it asks for:")?;
+        for line in unmet {
+            ui.line(&format!("  {}", text::one_line(&line)))?;
+        }
+    }
     if attempted.is_empty() {
         return Ok(());
     }
-    let all = granted.iter().chain(&attempted);
+    let all = known.all();
     let flags: Vec<String> = all
-        .clone()
+        .iter()
         .map(|(kind, text)| format!("--with {}", crate::authority::quoted(&with(kind.key(), text))))
         .collect();
     ui.line("\nTo let it come further in another probe:")?;
@@ -177,8 +202,7 @@ fn show(
         crate::authority::quoted(&given.arguments),
         flags.join(" ")
     ))?;
-    let flags: Vec<String> = all.map(|(kind, text)| kind.flag_for(text)).collect();
-    let id = given.file.file_stem().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let flags: Vec<String> = all.iter().map(|(kind, text)| kind.flag_for(text)).collect();
     ui.line("To grant it for good:")?;
-    ui.line(&format!("  toolhost grant {} {}", id.replace('_', "-"), flags.join(" ")))
+    ui.line(&format!("  toolhost grant {id} {}", flags.join(" ")))
 }

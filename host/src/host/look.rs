@@ -14,7 +14,8 @@ use crate::limits::{Count, Limits};
 use crate::plugin::{Candidate, LoadError, Loaded};
 use crate::registry::{Registry, SourceReport};
 use crate::session::Session;
-use crate::tool::{Call, Origin, Outcome, PluginId, PluginIdError};
+use crate::store::Stores;
+use crate::tool::{Call, Need, Origin, Outcome, PluginId, PluginIdError};
 
 /// Refusals that a probe names: all that a patient reader wants to see.
 const PROBED_REFUSALS_MAX: Count = Count(1_000);
@@ -63,6 +64,8 @@ pub struct Probed {
     pub outcome: Outcome,
     /// Grants that give nothing, each with the reason.
     pub idle: Vec<String>,
+    /// What the plugin asks for, whether the call came to it or not.
+    pub needs: Vec<Need>,
 }
 
 /// Runs one call of a file's tool with these grants and no others, and sees what it tries.
@@ -86,16 +89,19 @@ pub async fn probe(
     let candidate = candidate(path)?;
     let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
     let mut loader = loader(Arc::clone(&limits), 2, settings)?;
+    let folder = tempfile::tempdir().map_err(InspectError::Decoy)?;
+    loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));
     loader.probe().map_err(InspectError::Decoy)?;
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
     let idle = loaded.grant(grants, &plugin.exclusive);
     loaded.registration.origin = Origin::Bundled;
+    let needs = loaded.registration.needs.clone();
     let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
     registry.publish([loaded.registration]);
     let availability = Arc::new(Availability::new(&limits));
     let session = Session::alone(Arc::default(), &limits);
     let dispatch = Dispatch::new(registry, availability, limits, 1);
-    Ok(Probed { outcome: dispatch.call(&session, call).await, idle })
+    Ok(Probed { outcome: dispatch.call(&session, call).await, idle, needs })
 }
 
 fn candidate(path: &Path) -> Result<Candidate, PluginIdError> {

@@ -48,9 +48,10 @@ pub(crate) struct Files<'a> {
     pub(crate) decoys: Option<&'a mut Vec<(u32, String)>>,
 }
 
-/// Paths at which a probed tool sees a directory, if it was granted none there: every path leads
-/// through one of them, so that whatever it opens is seen.
-pub(crate) const DECOYS: [&str; 2] = ["/", "."];
+/// Where a probed tool sees a directory, if it was granted none there: every path leads through
+/// it, so that whatever it opens is seen. Relative paths do as well, since the C library of WASI
+/// starts at the root.
+pub(crate) const DECOY: &str = "/";
 
 /// How a path is used.
 #[derive(Clone, Copy)]
@@ -116,11 +117,8 @@ impl Files<'_> {
     /// Remembers what a probed tool wanted to use, as the grant it would take.
     fn attempted(&self, root: &str, what: Use<'_>) {
         let path = Path::new(root).join(what.path);
-        let directory = match (root, what.is_directory) {
-            (".", _) => Path::new("."),
-            (_, true) => path.as_path(),
-            (_, false) => path.parent().unwrap_or(&path),
-        };
+        let directory =
+            if what.is_directory { path.as_path() } else { path.parent().unwrap_or(&path) };
         let grant = format!("{}:{}", directory.display(), what.access);
         let shown = path.display().to_string();
         if self.conduct.rights.asks.contains(&Kind::Dirs) {
@@ -160,8 +158,7 @@ impl preopens::Host for Files<'_> {
         if let Some(decoys) = &mut self.decoys {
             let granted = &self.conduct.rights.directories;
             let is_decoy = |path: &String| {
-                DECOYS.contains(&path.as_str())
-                    && !granted.iter().any(|(directory, _)| directory.is_at(path))
+                path == DECOY && !granted.iter().any(|(directory, _)| directory.is_at(path))
             };
             let found = all.iter().filter(|(_, path)| is_decoy(path));
             decoys.extend(found.map(|(fd, path)| (fd.rep(), path.clone())));
@@ -344,7 +341,7 @@ impl HostDescriptor for Files<'_> {
         .await
     }
 
-    // What follows needs a file that was opened, or looks at nothing but the handle.
+    // What follows needs a file that was opened, or looks at no more than the handle itself.
 
     async fn advise(
         &mut self,
@@ -378,7 +375,8 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        self.inner.set_times(fd, accessed, modified).await
+        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Write) };
+        self.using(what, async |files| files.set_times(fd, accessed, modified).await).await
     }
 
     async fn read(
@@ -404,7 +402,8 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
-        self.inner.stat(fd).await
+        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        self.using(what, async |files| files.stat(fd).await).await
     }
 
     fn read_via_stream(
@@ -436,7 +435,8 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
-        self.inner.metadata_hash(fd).await
+        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        self.using(what, async |files| files.metadata_hash(fd).await).await
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {

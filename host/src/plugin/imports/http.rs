@@ -19,7 +19,7 @@ use wasmtime_wasi_http::{
     WasiHttpHooks,
 };
 
-use crate::authority::{HttpRefusal, Kind, Reach, Target};
+use crate::authority::{HttpRefusal, Kind, Reach, Target, address};
 use crate::egress::{Body, Client, SendError, Times};
 use crate::limits::Limits;
 use crate::plugin::conduct::Conduct;
@@ -178,21 +178,30 @@ impl WasiHttpHooks for GuestHttp {
 fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
     let text = error.to_string();
     match error {
-        SendError::AddressRefused { address, .. } => {
-            let what = format!("{target} at {address}");
-            let grant = match target.host() {
-                url::Host::Domain(_) => format!("{} private", target.grant()),
-                _ => target.grant(),
+        SendError::AddressRefused { address, kind, .. } => {
+            tracing::info!("{text}");
+            let is_name = matches!(target.host(), url::Host::Domain(_));
+            let grant = match address::least(address) {
+                Some(Reach::Public | Reach::Private) if is_name => {
+                    Some(format!("{} private", target.grant()))
+                }
+                Some(_) if !is_name => Some(target.grant()),
+                _ => None,
             };
-            Error::InternalError(Some(conduct.refuse(Refusal {
-                what,
-                why: format!("is refused, since {text}"),
-                repair: format!(
+            let repair = match &grant {
+                Some(grant) => format!(
                     "if that is meant, run `toolhost grant {} {}`",
                     conduct.plugin,
-                    Kind::Http.flag_for(&grant)
+                    Kind::Http.flag_for(grant)
                 ),
-                grant: Some((Kind::Http.key().to_owned(), grant)),
+                None => "no grant of this name reaches it".to_owned(),
+            };
+            Error::InternalError(Some(conduct.refuse(Refusal {
+                what: target.to_string(),
+                // Which address it is, is for the log: names of a network are its own business.
+                why: format!("is refused, since its host has an address that is {kind}"),
+                repair,
+                grant: grant.map(|grant| (Kind::Http.key().to_owned(), grant)),
             })))
         }
         error => wasi_error(error, text),

@@ -9,7 +9,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
-use super::files::DECOYS;
+use super::files::DECOY;
 use crate::plugin::rights::Rights;
 
 /// Random bytes in one request.
@@ -32,16 +32,13 @@ pub(crate) fn context(
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
+    // First, since of several directories that lead to a path the C library takes the last.
+    let is_free = !rights.directories.iter().any(|(directory, _)| directory.is_at(DECOY));
+    if let Some(decoy) = decoy.filter(|_| is_free) {
+        builder.preopened_dir(decoy, DECOY, FsPerms::ReadOnly)?;
+    }
     for (directory, access) in &rights.directories {
         directory.preopen(&mut builder, *access)?;
-    }
-    if let Some(decoy) = decoy {
-        let free = DECOYS
-            .into_iter()
-            .filter(|path| !rights.directories.iter().any(|(directory, _)| directory.is_at(path)));
-        for path in free {
-            builder.preopened_dir(decoy, path, FsPerms::ReadOnly)?;
-        }
     }
     for (name, value) in &rights.variables {
         builder.env(name, value);

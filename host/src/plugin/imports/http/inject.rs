@@ -73,6 +73,11 @@ pub(super) fn inject(
             Slot::Query(parameter) => set_parameter(target, parameter, with_value),
         }
     }
+    for asked in conduct.rights.secrets.lacking_for(target) {
+        let what = format!("the secret {} for {target}", asked.name);
+        // The request goes without it; whoever wonders at the answer is told.
+        conduct.not_granted(Kind::Secrets, &asked.to_string(), &what);
+    }
     leftover(conduct, target, headers)?;
     Ok(!bound.is_empty())
 }

@@ -1,0 +1,176 @@
+//! `toolhost probe`: a stranger's tool with every grant denied, and what it tried.
+
+use std::fs;
+
+use expect_test::{Expect, expect};
+
+use crate::support::{Lab, guest};
+
+/// Probes the hostile guest with these steps.
+fn check(lab: &Lab, steps: &str, with: &[&str], expected: &Expect) {
+    let steps = format!("{{\"steps\": {steps}}}");
+    let mut arguments = vec!["probe", "plugins/hostile.wasm", "attack", steps.as_str()];
+    arguments.extend(with);
+    expected.assert_eq(&lab.run(&arguments));
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new().with("hostile.wasm", guest("hostile"));
+    fs::create_dir(lab.work().join("data")).expect("a folder");
+    fs::write(lab.work().join("data/file"), "inside").expect("written");
+    lab
+}
+
+#[test]
+fn what_was_tried_is_printed_as_grants() {
+    check(
+        &lab(),
+        r#"[{"std": "data/file"}, {"std": "/etc/passwd"}, {"env": "GIVEN"}, {"kv_get": "a"},
+            {"secret": "KEY"}, {"secret": "OTHER"},
+            {"file": {"at": "/", "do": "create", "path": "out/x", "to": ["", "x"]}},
+            {"request": {"authority": "api.test", "path": "/v1?key=value"}}]"#,
+        &[],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            Every grant was denied.
+
+            The tool answered:
+            [{"error":"Operation not permitted (os error 63)"},{"error":"Operation not permitted (os error 63)"},null,{"error":"Error::NotGranted(\"the store of plugin:hostile is not granted: run `toolhost grant hostile --kv`\")"},{"present":false,"placeholder":null},{"present":false,"placeholder":null},{"error":"not-permitted"},{"error":"GET https://api.test/v1 is not granted: run `toolhost grant hostile --http https://api.test`"}]
+
+            It tried in vain:
+              /data/file (is not granted)  [dirs=/data:ro]
+              /etc/passwd (is not granted)  [dirs=/etc:ro]
+              the variable GIVEN (is not granted)  [env=GIVEN]
+              the variable HOME (is not granted)  [env=HOME]
+              the variable PATH (is not granted)  [env=PATH]
+              the store of plugin:hostile (is not granted)  [kv]
+              the secret KEY (is not granted)  [secrets=KEY@*.test:*:header=x-key]
+              the secret OTHER (is nothing that this tool of plugin:hostile asks for, so no grant would help)  [secrets=OTHER]
+              /out/x (is not granted)  [dirs=/out:rw]
+              GET https://api.test/v1 (is not granted)  [http=https://api.test]
+
+            It did not come to everything it asks for:
+              asks for secrets {"name":"KEY","hosts":["*.test:*","localhost:*"],"header":"x-key"}: to steal it; to grant it, run `toolhost grant hostile --secret 'KEY@localhost:*:header=x-key'`
+
+            To let it come further in another probe:
+              toolhost probe plugins/hostile.wasm attack '{"steps": [{"std": "data/file"}, {"std": "/etc/passwd"}, {"env": "GIVEN"}, {"kv_get": "a"},
+                        {"secret": "KEY"}, {"secret": "OTHER"},
+                        {"file": {"at": "/", "do": "create", "path": "out/x", "to": ["", "x"]}},
+                        {"request": {"authority": "api.test", "path": "/v1?key=value"}}]}' --with dirs=HOME/project=.:ro --with dirs=/etc:ro --with dirs=/out:rw --with http=https://api.test --with env=GIVEN --with env=HOME --with env=PATH --with 'secrets=KEY@*.test:*:header=x-key' --with kv
+            To grant it for good:
+              toolhost grant hostile --dir HOME/project=.:ro --dir /etc:ro --dir /out:rw --http https://api.test --env GIVEN --env HOME --env PATH --secret 'KEY@*.test:*:header=x-key' --kv
+            --- stderr
+        "#]],
+    );
+}
+
+#[test]
+fn with_grants_it_comes_further() {
+    let lab = lab();
+    let here = format!("dirs={}=.:ro", lab.work().display());
+    check(
+        &lab,
+        r#"[{"std": "data/file"}, {"kv_set": ["a", "b"]}, {"kv_get": "a"},
+            {"request": {"scheme": "http", "authority": "127.0.0.1:1", "path": "/"}}]"#,
+        &["--with", &here, "--with", "kv", "--with", "http=http://*:*"],
+        &expect![[r#"
+            exit 0
+            --- stdout
+            Every grant was denied but dirs=HOME/project=.:ro, http=http://*:*, kv.
+
+            The tool answered:
+            [{"text":"inside"},"ok","b",{"error":"GET http://127.0.0.1:1/ is refused, since its host has an address that is loopback: if that is meant, run `toolhost grant hostile --http http://127.0.0.1:1`"}]
+
+            It tried in vain:
+              GET http://127.0.0.1:1/ (is refused, since its host has an address that is loopback)  [http=http://127.0.0.1:1]
+
+            It did not come to everything it asks for:
+              asks for env {"names":["GIVEN","HOME","PATH"]}: to look around; to grant it, run `toolhost grant hostile --env GIVEN --env HOME --env PATH`
+              asks for secrets {"name":"KEY","hosts":["*.test:*","localhost:*"],"header":"x-key"}: to steal it; to grant it, run `toolhost grant hostile --secret 'KEY@*.test:*:header=x-key' --secret 'KEY@localhost:*:header=x-key'`
+
+            To let it come further in another probe:
+              toolhost probe plugins/hostile.wasm attack '{"steps": [{"std": "data/file"}, {"kv_set": ["a", "b"]}, {"kv_get": "a"},
+                        {"request": {"scheme": "http", "authority": "127.0.0.1:1", "path": "/"}}]}' --with dirs=HOME/project=.:ro --with 'http=http://*:*' --with http=http://127.0.0.1:1 --with kv
+            To grant it for good:
+              toolhost grant hostile --dir HOME/project=.:ro --http 'http://*:*' --http http://127.0.0.1:1 --kv
+            --- stderr
+        "#]],
+    );
+    // Nothing of it is there for the next.
+    let again = lab.run(&[
+        "probe",
+        "plugins/hostile.wasm",
+        "attack",
+        r#"{"steps": [{"kv_get": "a"}]}"#,
+        "--with",
+        "kv",
+    ]);
+    assert!(again.contains("[null]"), "{again}");
+    assert!(!lab.home().join("state/kv").exists());
+}
+
+#[test]
+fn weather_comes_as_far_as_its_grants() {
+    let lab = Lab::new().with("weather.wasm", guest("weather"));
+    let probe = ["probe", "plugins/weather.wasm", "weather_now", r#"{"city": "Oslo"}"#];
+    expect![[r#"
+        exit 0
+        --- stdout
+        Every grant was denied.
+
+        The tool gave no answer [failed]: GET https://api.openweathermap.org/data/2.5/weather is not granted: run `toolhost grant weather --http https://api.openweathermap.org`
+
+        It tried in vain:
+          GET https://api.openweathermap.org/data/2.5/weather (is not granted)  [http=https://api.openweathermap.org]
+
+        It did not come to everything it asks for:
+          asks for secrets {"name":"OPENWEATHER_API_KEY","hosts":["api.openweathermap.org"],"query":"appid"}: the key of your account at OpenWeatherMap; to grant it, run `toolhost grant weather --secret OPENWEATHER_API_KEY@api.openweathermap.org:query=appid`
+
+        To let it come further in another probe:
+          toolhost probe plugins/weather.wasm weather_now '{"city": "Oslo"}' --with http=https://api.openweathermap.org
+        To grant it for good:
+          toolhost grant weather --http https://api.openweathermap.org
+        --- stderr
+    "#]].assert_eq(&lab.run(&probe));
+    let json = lab.run(&[&probe[..], &["--json"]].concat());
+    assert!(json.contains(r#""grant": "http=https://api.openweathermap.org""#), "{json}");
+}
+
+#[test]
+fn what_cannot_be_probed_is_explained() {
+    let lab = lab();
+    let mut said = String::new();
+    for arguments in [
+        &["probe", "plugins/none.wasm", "attack"][..],
+        &["probe", "plugins/hostile.wasm", "nothing"],
+        &["probe", "plugins/hostile.wasm", "attack", "[]"],
+        &["probe", "plugins/hostile.wasm", "attack", "--with", "teleport=mars"],
+        &["probe", "plugins/hostile.wasm", "attack", "--with", "http"],
+        &["probe", "plugins/hostile.wasm", "attack", "--with", "hooks=request:*"],
+    ] {
+        said += &lab.run(arguments).replace("--- stdout\n", "");
+    }
+    expect![[r#"
+        exit 3
+        --- stderr
+        error: plugins/none.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
+        exit 3
+        --- stderr
+        error[unknown_tool]: Unknown tool: nothing
+        exit 3
+        --- stderr
+        error[invalid_arguments]: arguments must be a JSON object such as {"key": "value"}; given is an array
+        exit 2
+        --- stderr
+        error: `--with teleport` names no kind of grant
+        hint: kinds are dirs, http, env, secrets and kv, as in `--with http=https://api.example.com`
+        exit 2
+        --- stderr
+        error: `` is no HTTP grant: it has no host, or too many words; write [METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private], such as https://api.example.com, *.example.com or `GET,POST https://api.example.com/v1/`
+        exit 2
+        --- stderr
+        error: `--with hooks` names no kind of grant
+        hint: kinds are dirs, http, env, secrets and kv, as in `--with http=https://api.example.com`
+    "#]].assert_eq(&said);
+}
