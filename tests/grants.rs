@@ -232,3 +232,23 @@ fn wrong_grants_are_explained() {
     // Nothing was written.
     assert!(!lab.home().join("toolhost.toml").exists());
 }
+
+#[test]
+fn a_secret_that_is_not_set_is_told() {
+    let lab = Lab::new().with("weather.wasm", guest("weather"));
+    let grant = "OPENWEATHER_API_KEY@api.openweathermap.org:query=appid";
+    let granted = lab.run(&["grant", "weather", "--secret", grant]);
+    assert!(granted.starts_with("exit 0"), "{granted}");
+    let told = "the secret OPENWEATHER_API_KEY is granted and not set: run `toolhost secret set OPENWEATHER_API_KEY`";
+    for command in ["list", "doctor"] {
+        let printed = lab.run(&[command]);
+        assert!(printed.contains(told), "{printed}");
+    }
+    let set = lab.run_with(&["secret", "set", "OPENWEATHER_API_KEY"], "0123456789\n");
+    assert!(set.starts_with("exit 0"), "{set}");
+    assert!(!lab.run(&["list"]).contains("not set"));
+    // Taken back alone, it is gone; what was not granted cannot be taken back.
+    let revoke = ["revoke", "weather", "--secret", grant];
+    assert!(lab.run(&revoke).contains("plugin:weather has lost 1 grant"));
+    assert!(lab.run(&revoke).contains("plugin:weather had no such grant"));
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use semver::Version;
 
 use super::directories::Directory;
+use super::imports::http::not_set;
 use super::instance::Prepared;
 use super::optional::PluginHooks;
 use super::rights::{Authority, Given};
@@ -53,6 +54,10 @@ impl Loaded {
         }
         let store = &self.prepared.store;
         let values = &self.prepared.values;
+        let mut unset: Vec<&str> = grants.secrets.iter().map(|grant| grant.name.as_str()).collect();
+        unset.retain(|name| !values.secrets.contains_key(*name));
+        unset.dedup();
+        problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
         let given = Given { grants, directories: &directories, values, exclusive, store };
         let hears =
             has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
