@@ -252,3 +252,52 @@ fn a_secret_that_is_not_set_is_told() {
     assert!(lab.run(&revoke).contains("plugin:weather has lost 1 grant"));
     assert!(lab.run(&revoke).contains("plugin:weather had no such grant"));
 }
+
+#[test]
+fn a_new_grant_revives_no_old_one_for_other_bytes() {
+    let lab = lab();
+    assert!(lab.run(&["grant", "probe", "--dir", "data:ro"]).starts_with("exit 0"));
+    fs::write(lab.plugins().join("probe.wasm"), guest("made")).expect("written");
+    let data = lab
+        .work()
+        .join("data")
+        .display()
+        .to_string()
+        .replace(&*lab.home().to_string_lossy(), "HOME");
+    let refused = lab.run(&["grant", "probe", "--env", "TOKEN"]);
+    assert!(refused.starts_with("exit 2"), "{refused}");
+    let all = format!("toolhost grant probe --dir {data}:ro --env TOKEN");
+    assert!(refused.contains(&all), "{refused}");
+    let config = fs::read_to_string(lab.home().join("toolhost.toml")).expect("a configuration");
+    assert!(!config.contains("TOKEN"), "{config}");
+    assert!(lab.run(&["list"]).contains("is pending: its bytes have changed"));
+    let both = ["grant", "probe", "--dir", "data:ro", "--env", "TOKEN"];
+    assert!(lab.run(&both).starts_with("exit 0"), "{}", lab.run(&both));
+}
+
+#[test]
+fn a_projects_file_takes_no_guard_away() {
+    let lab = Lab::new()
+        .config("[plugins.guard]\nhooks = [\"pre-call:*\"]\n")
+        .with("probe.wasm", guest("probe"));
+    fs::write(
+        lab.work().join("toolhost.toml"),
+        "[limits]\nhook_time_max = \"1ms\"\n[plugins.guard]\nhooks = []\n",
+    )
+    .expect("written");
+    let printed = lab.run(&["call", "echo", r#"{"text": "x"}"#]);
+    assert!(printed.starts_with("exit 3"), "{printed}");
+    assert!(
+        printed.contains("what `[plugins.guard]` in the project's toolhost.toml allows is ignored"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_configuration_that_was_named_is_not_granted() {
+    let lab = lab();
+    fs::create_dir(lab.work().join("ops")).expect("a folder");
+    fs::write(lab.work().join("ops/mine.toml"), "").expect("written");
+    let printed = lab.run(&["grant", "probe", "--config", "ops/mine.toml", "--dir", "ops:rw"]);
+    assert!(printed.contains("mine.toml, which holds toolhost's configuration"), "{printed}");
+}

@@ -456,7 +456,7 @@ fn store(limits: &Limits) -> (tempfile::TempDir, Arc<Kv>) {
 }
 
 #[tokio::test]
-async fn sides_have_keys_of_their_own_and_limits_together() {
+async fn sides_have_keys_and_limits_of_their_own() {
     let mut limits = Limits::default();
     limits.set("kv_entries_max", "3").expect("a limit");
     let (_folder, kv) = store(&limits);
@@ -468,7 +468,11 @@ async fn sides_have_keys_of_their_own_and_limits_together() {
         assert_eq!(kv.get(side, "a").await, Ok(Some(side.as_bytes().to_vec())));
         assert_eq!(kv.keys(side, "", None).await.expect("keys"), ["a"]);
     }
-    let full = kv.set("http", "b", Vec::new()).await.expect_err("full").to_string();
+    kv.set("dirs", "b", Vec::new()).await.expect("set");
+    for key in ["b", "c"] {
+        kv.set("http", key, Vec::new()).await.expect("what is on other sides takes no room");
+    }
+    let full = kv.set("http", "d", Vec::new()).await.expect_err("full").to_string();
     assert_eq!(
         full,
         "no room: the store of plugin:a would have 4 entries, and `kv_entries_max` is 3; delete some"

@@ -193,15 +193,19 @@ fn list_counts_tokens() {
         &expect![[r#"
             exit 0
             --- stdout
-            TOOL               TOOLSET  SOURCE        STATE                                                                                                            TOKENS  SHARE
-            json_query         data     plugin:json   ready, untrusted                                                                                                 242     40.8%
-            result_read        results  builtin       ready                                                                                                            166     28.0%
-            json_schema_infer  data     plugin:json   ready, untrusted                                                                                                 153     25.8%
-            works              made     plugin:fates  ready, untrusted                                                                                                 32      5.4%
-            needs_token        web      plugin:fates  unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`  34      -
-            offline            web      plugin:fates  unavailable: no network                                                                                          33      -
+            TOOL               TOOLSET  SOURCE        STATE             TOKENS  SHARE
+            json_query         data     plugin:json   ready, untrusted  242     40.8%
+            result_read        results  builtin       ready             166     28.0%
+            json_schema_infer  data     plugin:json   ready, untrusted  153     25.8%
+            works              made     plugin:fates  ready, untrusted  32      5.4%
+            needs_token        web      plugin:fates  unavailable       34      -
+            offline            web      plugin:fates  unavailable       33      -
 
             593 tokens for 4 tools; 2 more cannot work at present and are not counted
+
+            Unavailable:
+              needs_token: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
+              offline: no network
             --- stderr
         "#]],
     );
@@ -246,16 +250,18 @@ fn list_counts_tokens() {
                   "name": "needs_token",
                   "toolset": "web",
                   "source": "plugin:fates",
-                  "state": "unavailable: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`",
+                  "state": "unavailable",
                   "tokens": 34,
+                  "reason": "it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`",
                   "share_percent": null
                 },
                 {
                   "name": "offline",
                   "toolset": "web",
                   "source": "plugin:fates",
-                  "state": "unavailable: no network",
+                  "state": "unavailable",
                   "tokens": 33,
+                  "reason": "no network",
                   "share_percent": null
                 }
               ],

@@ -93,7 +93,10 @@ impl Config {
     /// `project` is a configuration read on top of this one. Its toolsets and platforms give
     /// no right, so they count, unless this one has others of the same name.
     pub fn narrow(&mut self, project: &Config) -> Vec<PluginId> {
+        // A hook that is stopped early may be a guard.
+        let hook_time_max = self.limits.hook_time_max;
         self.limits.narrow(&project.limits);
+        self.limits.hook_time_max = hook_time_max;
         let mut refused = Vec::new();
         for (id, theirs) in &project.plugins {
             let ours = self.plugins.entry(id.clone()).or_default();

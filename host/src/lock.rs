@@ -73,12 +73,13 @@ pub struct Pin {
 ///
 /// # Errors
 /// If the file exists and cannot be read, or is damaged.
-pub fn bundled_digests(state: &Path) -> Result<BTreeMap<String, usize>, LockError> {
+pub fn bundled_digests(state: &Path) -> Result<BTreeMap<(String, String), usize>, LockError> {
     let bundled: Bundled = read(&state.join(BUNDLED))?;
-    let aged = |digests: Vec<String>| {
-        digests.into_iter().rev().enumerate().map(|(age, digest)| (digest, age))
+    let aged = |(id, digests): (String, Vec<String>)| {
+        let digests = digests.into_iter().rev().enumerate();
+        digests.map(move |(age, digest)| ((id.clone(), digest), age))
     };
-    Ok(bundled.plugins.into_values().flat_map(aged).collect())
+    Ok(bundled.plugins.into_iter().flat_map(aged).collect())
 }
 
 /// Remembers that these plugins, by id and digest, were built here.
@@ -163,10 +164,8 @@ mod tests {
         }
         let digests = bundled_digests(&state).expect("a file");
         assert_eq!(digests.len(), DIGESTS_MAX);
-        assert_eq!(
-            (digests.get("d19"), digests.get("d18"), digests.get("d3")),
-            (Some(&0), Some(&1), None)
-        );
+        let age = |digest: &str| digests.get(&("json".to_owned(), digest.to_owned()));
+        assert_eq!((age("d19"), age("d18"), age("d3")), (Some(&0), Some(&1), None));
     }
 
     #[test]

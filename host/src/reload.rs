@@ -61,8 +61,8 @@ pub struct Ready {
 /// What this user's host remembers about plugins.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
-    /// Digests of bundled plugins, with their ages.
-    pub bundled: BTreeMap<String, usize>,
+    /// Ids and digests of bundled plugins, with their ages.
+    pub bundled: BTreeMap<(String, String), usize>,
     /// The bytes that grants were given to.
     pub pins: Vec<Pin>,
 }
@@ -128,13 +128,17 @@ fn publish(
     remembered: &Remembered,
 ) -> Vec<SourceStatus> {
     // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
-    let age = |plugin: &Loaded| remembered.bundled.get(&*plugin.facts.digest).copied();
+    // The bytes of one plugin under the name of another are a stranger's.
+    let age = |found: &Found, plugin: &Loaded| {
+        let known = (found.candidate.id.to_string(), plugin.facts.digest.to_string());
+        remembered.bundled.get(&known).copied()
+    };
     loaded.sort_by_cached_key(|(found, plugin, _)| {
-        (age(plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
+        (age(found, plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
     });
     let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
     for (found, mut plugin, usage) in loaded {
-        let is_bundled = age(&plugin).is_some();
+        let is_bundled = age(&found, &plugin).is_some();
         let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
             *digest == plugin.facts.digest
                 || (is_bundled && *twin_bundled && *id == found.candidate.id)
@@ -212,10 +216,10 @@ fn authorise(
         Some(_) => "its bytes have changed since it was granted",
         None => "nobody has granted it to these bytes",
     };
-    let pending = |(kind, what): (Kind, String)| {
-        let flag = kind.flag_for(&what);
+    let all = grants.flags().join(" ");
+    let pending = |(_, what): (Kind, String)| {
         format!(
-            "{what} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} {flag}`",
+            "{what} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} {all}`",
             candidate.path.display()
         )
     };

@@ -177,6 +177,11 @@ async fn results_errors_and_logs_are_scanned() {
         json!([{ "env": KEY }, { "half": false }, world.get("/")]),
         json!([world.get("/"), "crash"]),
         json!([{ "std": KEY }, "crash"]),
+        json!([{ "secret": KEY }, { "secret": "OTHER" }, { "fail": "no" }]),
+        json!([
+            { "request": { "authority": "none.test", "path": "/s3cr3t-value%2F%2B%3D%221" } },
+            { "fail": "no" },
+        ]),
     ] {
         let hears = Arc::clone(&hears);
         let call = Call {
@@ -208,4 +213,21 @@ async fn halves_in_two_results_are_not_caught() {
         collected += &outcome.result.expect_err("it fails").message.replace("[TOOL_ERROR] ", "");
     }
     assert_eq!(collected, KEY);
+}
+
+#[test]
+fn the_log_is_scanned() {
+    let lab = lab("secrets = [\"KEY@localhost:header=x-key\"]");
+    let set = lab.run_with(&["secret", "set", "KEY"], KEY);
+    assert!(set.starts_with("exit 0"), "{set}");
+    let steps =
+        json!({ "steps": [{ "log": KEY }, { "secret": KEY }, { "fail": KEY }] }).to_string();
+    let output = lab
+        .command(env!("CARGO_BIN_EXE_toolhost"))
+        .args(["call", "attack", &steps, "-vv"])
+        .output()
+        .expect("the program");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("hostile: [REDACTED:KEY]"), "{said}");
+    assert_clean(&said);
 }

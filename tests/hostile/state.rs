@@ -59,13 +59,22 @@ async fn one_call_uses_one_side() {
     assert!(error(&results[2]).contains("has used `dirs`"), "{}", results[2]);
     let results = attack(&host, json!(["directories", look, request])).await;
     error(&results[2]);
+    // A directory of its own tells something, too, before and after.
+    let handle = json!({ "file": { "at": "/in", "do": "handle", "path": "" } });
+    let kind = json!({ "file": { "at": "/in", "do": "readlink", "path": "mine" } });
+    for touching in [&handle, &kind] {
+        let results = attack(&host, json!([touching, request])).await;
+        error(&results[1]);
+    }
+    let results = attack(&host, json!([request, handle])).await;
+    assert_eq!(error(&results[1]), "not-permitted");
     // What is not there says nothing.
     let results = attack(&host, json!(["directories", missed, request, read, look, missed])).await;
     assert_eq!(results[2]["status"], 200);
     for result in &results[3..] {
         assert_eq!(error(result), "not-permitted");
     }
-    assert_eq!(server.requests().len(), 1);
+    assert_eq!(server.requests().len(), 2);
 
     // The store of one side is not that of the other, nor of none.
     let set = json!({ "kv_set": ["found", "mine"] });

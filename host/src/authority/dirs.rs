@@ -71,7 +71,12 @@ impl DirGrant {
             (false, Some(base)) => base.join(given).components().collect(),
             (false, None) => return Err(error("the path is relative")),
         };
-        let guest = guest.map_or_else(|| host.to_string_lossy().into_owned(), str::to_owned);
+        // It is kept as a text, which must read back as the same directory.
+        let as_text = host.to_str().ok_or(error("the path is not UTF-8"))?;
+        if as_text.contains('=') {
+            return Err(error("the path has a `=`, which separates HOST and GUEST"));
+        }
+        let guest = guest.map_or_else(|| as_text.to_owned(), str::to_owned);
         Ok(DirGrant { host, guest, access })
     }
 }
@@ -179,6 +184,8 @@ mod tests {
             assert!(DirGrant::parse(bad, Some(Path::new("/project"))).is_err(), "{bad}");
         }
         assert!(DirGrant::parse("data:ro", None).is_err());
+        assert!(DirGrant::parse(".:rw", Some(Path::new("/home/u/=x"))).is_err());
+        assert!(DirGrant::parse("/a=b=c:rw", None).is_ok_and(|grant| grant.guest == "b=c"));
     }
 
     #[test]

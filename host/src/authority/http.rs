@@ -81,6 +81,9 @@ impl fmt::Display for HostPattern {
     }
 }
 
+/// What a server may decode to a slash or a dot, at once or when it decodes a second time.
+const ENCODED: [&str; 4] = ["%2f", "%5c", "%2e", "%25"];
+
 impl HttpGrant {
     /// Reads a grant written `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`.
     ///
@@ -101,7 +104,8 @@ impl HttpGrant {
         }
         let (methods, url) = match words[..] {
             [url] => ("", url),
-            [methods, url] => (methods, url),
+            [methods, url] if !methods.split(',').any(str::is_empty) => (methods, url),
+            [..] if words.len() == 2 => return Err(error("a method is empty")),
             _ => return Err(error("it has no host, or too many words")),
         };
         let methods: Vec<String> =
@@ -123,6 +127,10 @@ impl HttpGrant {
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(error("it has a query or a fragment"));
+        }
+        let prefix = url.path().to_ascii_lowercase();
+        if ENCODED.iter().any(|encoded| prefix.contains(encoded)) {
+            return Err(error("the prefix has an encoded slash, dot or `%`"));
         }
         let host = url.host().ok_or(error("it has no host"))?.to_owned();
         Ok(HttpGrant {
@@ -151,13 +159,19 @@ impl HttpGrant {
             return true;
         }
         let lower = path.to_ascii_lowercase();
-        let leads_out = ["%2f", "%5c", "%2e"].iter().any(|encoded| lower.contains(encoded))
+        let leads_out = ENCODED.iter().any(|encoded| lower.contains(encoded))
             || path.split('/').any(|part| part.starts_with(".."));
         let rest = path.strip_prefix(self.prefix.as_str());
         let within = rest.is_some_and(|rest| {
             rest.is_empty() || rest.starts_with('/') || self.prefix.ends_with('/')
         });
         within && !leads_out
+    }
+
+    /// The same, as a text, without the right to private addresses: that is for the operator to
+    /// think of.
+    pub fn without_private(&self) -> String {
+        HttpGrant { private: false, ..self.clone() }.to_string()
     }
 
     /// How far the addresses of the host may reach.
@@ -306,6 +320,18 @@ impl HttpRights {
         HttpRights { asked: asked.collect(), granted: granted.to_vec() }
     }
 
+    /// The grant that would let a request pass: what the tool asks for, if it names the host;
+    /// otherwise the whole origin.
+    pub fn suggestion(&self, target: &Target) -> String {
+        let named = |asked: &&HttpGrant| {
+            matches!(asked.host, HostPattern::Exactly(_)) && asked.covers(target)
+        };
+        match self.asked.iter().find(named) {
+            Some(asked) => asked.without_private(),
+            None => target.grant(),
+        }
+    }
+
     /// Tells whether no request at all can be sent.
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty() || self.granted.is_empty()
@@ -359,6 +385,9 @@ mod tests {
             "https://a b c",
             "https://a.example./",
             "https://",
+            ", https://a",
+            "GET,,POST https://a",
+            "https://a/%2f",
         ] {
             assert!(HttpGrant::parse(bad).is_err(), "{bad}");
         }
@@ -393,6 +422,7 @@ mod tests {
             "GET http://b.example:81/v1/../admin",
             "GET http://b.example:81/v1/%2e%2e/admin",
             "GET http://b.example:81/v1/..%2fadmin",
+            "GET http://b.example:81/v1/%252e%252e/admin",
             "GET http://b.example:81/v1/..;/admin",
             "GET http://b.example:81/v1\\..\\admin",
         ] {

@@ -49,23 +49,30 @@ impl fmt::Display for Slot {
     }
 }
 
-/// Headers that say where a request ends or goes; nothing of a guest's choice is put there.
-const FRAMING: [&str; 9] = [
-    "host",
-    "content-length",
-    "transfer-encoding",
+/// Headers that say where a request ends or goes, or that the host sets or takes out itself.
+const TAKEN: [&str; 16] = [
+    "accept-encoding",
     "connection",
-    "upgrade",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "if-range",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
     "te",
     "trailer",
-    "keep-alive",
-    "expect",
+    "transfer-encoding",
+    "upgrade",
 ];
 
 impl Slot {
     fn header(name: &str) -> Option<Slot> {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        (!FRAMING.contains(&name.as_str())).then_some(Slot::Header(name))
+        (!TAKEN.contains(&name.as_str())).then_some(Slot::Header(name))
     }
 
     fn query(name: &str) -> Option<Slot> {

@@ -11,9 +11,10 @@ use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
 use crate::authority::{DirGrant, Grants, Kind};
-use crate::config::{self, ConfigError};
+use crate::config::{self, Config, ConfigError};
 use crate::lock::{self, Pin};
 use crate::plugin;
+use crate::record;
 use crate::reload;
 use crate::tool::PluginId;
 
@@ -50,8 +51,8 @@ struct GrantFlags {
     dir: Vec<String>,
 
     /// Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as
-    /// `https://api.example.com` or `GET https://*.example.com/v1/`. Addresses of this machine
-    /// and its networks are refused unless HOST is such an address or `localhost`, or the word
+    /// `https://api.example.com` or `GET https://*.example.com/v1/`. Loopback and
+    /// private addresses are refused unless HOST is such an address or `localhost`, or the word
     /// `private` follows.
     #[arg(long, value_name = "HOST")]
     http: Vec<String>,
@@ -116,12 +117,26 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     let bytes = plugin::read_component(&candidate.path, &settings.config.limits)
         .map_err(|error| Failure::usage(format!("{}: {error}", candidate.path.display())))?;
     let digest = plugin::digest(&bytes).to_string();
-    // The pin first: a grant without one gives nothing, a pin without a grant neither.
     let pin = Pin { folder: candidate.folder, id: id.to_string(), digest: digest.clone() };
-    lock::pin(&home.state, &pin).map_err(|error| Failure::usage(error.to_string()))?;
-    edit(&home.operators_file(global), |text| {
-        config::with_grants(text, &id, &grants).map(|text| (text, ()))
+    let known = is_known(&home, &pin)?;
+    let untold = edit(&home, global, |text| {
+        let held = config::parse(text, &Config::default())?.plugins.remove(&id);
+        let held = held.map(|plugin| plugin.grants).unwrap_or_default();
+        if !known && !covers(&grants, &held) {
+            return Ok((text.to_owned(), held.flags()));
+        }
+        config::with_grants(text, &id, &grants).map(|text| (text, Vec::new()))
     })?;
+    if !untold.is_empty() {
+        let (held, given) = (untold.join(" "), grants.flags().join(" "));
+        return Err(Failure::usage(format!(
+            "plugin:{id} has other bytes than those it was granted {held}, and these would have it again"
+        ))
+        .hint(format!("if that is meant, look at it with `toolhost inspect {}`, then run `toolhost grant {id} {held} {given}`", candidate.path.display()))
+        .hint(format!("if not, run `toolhost revoke {id}` first")));
+    }
+    // Last: a grant without a pin gives nothing.
+    lock::pin(&home.state, &pin).map_err(|error| Failure::usage(error.to_string()))?;
     if ui.json {
         let mut report = to_json(&grants);
         report["plugin"] = id.as_str().into();
@@ -133,6 +148,20 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
         ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
     }
     Ok(())
+}
+
+/// Tells whether the present bytes are those that grants were given to.
+fn is_known(home: &Home, pin: &Pin) -> Result<bool, Failure> {
+    let failed = |error: lock::LockError| Failure::usage(error.to_string());
+    let bundled = lock::bundled_digests(&home.state).map_err(failed)?;
+    let pins = lock::pins(&home.state).map_err(failed)?;
+    Ok(bundled.contains_key(&(pin.id.clone(), pin.digest.clone())) || pins.contains(pin))
+}
+
+/// Tells whether all that is held is among what is given.
+fn covers(given: &Grants, held: &Grants) -> bool {
+    let given = given.all();
+    held.all().iter().all(|grant| given.contains(grant))
 }
 
 /// The grants by their keys.
@@ -159,8 +188,7 @@ fn in_words(kind: Kind, text: &str) -> String {
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
     let chosen = given.grants.read()?;
-    let count =
-        edit(&home.operators_file(global), |text| config::without_grants(text, &id, &chosen))?;
+    let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
     if chosen.is_empty() {
         lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
     }
@@ -190,12 +218,17 @@ fn read_id(text: &str) -> Result<PluginId, Failure> {
     PluginId::from_stem(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Rewrites a configuration in one step.
+/// Rewrites the operator's configuration in one step, and one command at a time.
 fn edit<T>(
-    file: &Path,
+    home: &Home,
+    global: &Global,
     change: impl FnOnce(&str) -> Result<(String, T), ConfigError>,
 ) -> Result<T, Failure> {
+    let named = home.operators_file(global);
+    // What a link leads to is changed, and the link stays.
+    let file = &fs::canonicalize(&named).unwrap_or(named);
     let failed = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
+    let _locked = record::lock(&home.state).map_err(failed)?;
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

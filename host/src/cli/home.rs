@@ -113,7 +113,7 @@ impl Home {
             variables,
             secrets: self.secret_values(names)?,
             egress: EgressSettings::default(),
-            directories: self.directory_rules(&folders),
+            directories: self.directory_rules(&folders, &absolute(&self.operators_file(global))?),
             folders,
             config,
             cache: Some(self.components()),
@@ -138,7 +138,7 @@ impl Home {
     }
 
     /// The host's own folders, which no grant may touch; and where `.` is.
-    fn directory_rules(&self, folders: &[Folder]) -> DirectoryRules {
+    fn directory_rules(&self, folders: &[Folder], operators_file: &Path) -> DirectoryRules {
         let own = |path: &Path, what, readable| {
             // As far as it exists, without links.
             let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
@@ -150,6 +150,7 @@ impl Home {
         };
         let mut rules = vec![
             own(&self.config_file, "toolhost's configuration", false),
+            own(operators_file, "toolhost's configuration", false),
             own(&self.state, "toolhost's state", false),
             own(&self.cache, "toolhost's cache", false),
         ];

@@ -36,7 +36,8 @@ fn flags(need: &Need, grants: &Grants) -> Option<Vec<String>> {
             }]
         }
         Kind::Http => {
-            let read = |host: String| HttpGrant::parse(&host).ok().map(|grant| grant.to_string());
+            let read =
+                |host: String| HttpGrant::parse(&host).ok().map(|grant| grant.without_private());
             texts(&value["hosts"]).into_iter().filter_map(read).collect()
         }
         Kind::Env => texts(&value["names"]),

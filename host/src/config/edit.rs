@@ -1,6 +1,6 @@
 //! Changes of `toolhost.toml` by commands: comments and order stay.
 
-use toml_edit::{Array, DocumentMut, Item};
+use toml_edit::{Array, DocumentMut, Item, TableLike};
 
 use super::{ConfigError, reader};
 use crate::authority::{Grants, Kind};
@@ -16,7 +16,8 @@ pub fn with_grants(text: &str, id: &PluginId, grants: &Grants) -> Result<String,
         |what: &str| ConfigError { line: 1, problem: format!("`{what}` must be a table") };
     let plugins = document.entry("plugins").or_insert(toml_edit::table());
     let plugins = plugins.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
-    let plugin = plugins.entry(id.as_str()).or_insert(toml_edit::table());
+    let key = key_of(plugins, id).unwrap_or_else(|| id.to_string());
+    let plugin = plugins.entry(&key).or_insert(toml_edit::table());
     let plugin = plugin.as_table_like_mut().ok_or_else(|| misplaced("plugins"))?;
     for (kind, text) in grants.all() {
         let key = kind.key();
@@ -44,11 +45,11 @@ pub fn without_grants(
     chosen: &Grants,
 ) -> Result<(String, usize), ConfigError> {
     let mut document = editable(text)?;
-    let plugin = document
-        .get_mut("plugins")
-        .and_then(Item::as_table_like_mut)
-        .and_then(|plugins| plugins.get_mut(id.as_str()))
-        .and_then(Item::as_table_like_mut);
+    let plugin =
+        document.get_mut("plugins").and_then(Item::as_table_like_mut).and_then(|plugins| {
+            let key = key_of(plugins, id)?;
+            plugins.get_mut(&key)?.as_table_like_mut()
+        });
     let Some(plugin) = plugin else { return Ok((document.to_string(), 0)) };
     let mut count = 0;
     for kind in Kind::ALL {
@@ -72,6 +73,13 @@ pub fn without_grants(
         plugin.remove(key);
     }
     Ok((document.to_string(), count))
+}
+
+/// The key of a plugin's table, which may be written in another way than its id.
+fn key_of(plugins: &dyn TableLike, id: &PluginId) -> Option<String> {
+    let mut keys = plugins.iter().map(|(key, _)| key);
+    let is_same = |key: &&str| PluginId::from_stem(key).as_ref() == Ok(id);
+    keys.find(is_same).map(str::to_owned)
 }
 
 /// Tells whether a text stands for one of these grants, however it is written.
@@ -119,5 +127,9 @@ mod tests {
         let config = parse(&revoked, &Config::default()).expect("a configuration");
         assert!(config.plugins[&id].grants.is_empty());
         assert!(revoked.starts_with(text), "{revoked}");
+        let folded = with_grants("[plugins.FILES]\nkv = true\n", &id, &more).expect("edited");
+        let config = parse(&folded, &Config::default()).expect("a configuration");
+        assert_eq!(config.plugins[&id].grants.flags(), ["--dir /a:ro", "--env TOKEN", "--kv"]);
+        assert_eq!(without_grants(&folded, &id, &Grants::default()).expect("edited").1, 3);
     }
 }

@@ -4,18 +4,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::rights::Rights;
+use super::secrets::PluginSecrets;
 use crate::authority::{Kind, Sides};
 use crate::text;
 use crate::tool::{Meter, Refusal};
 
 /// Characters of what was asked for, in a refusal.
 const WHAT_CHARS_MAX: usize = 200;
+/// Characters of why, and of what to do.
+const WORDS_CHARS_MAX: usize = 500;
 
 /// What one call has touched and was refused.
 #[derive(Debug)]
 pub(super) struct Conduct {
     pub(super) plugin: Arc<str>,
     pub(super) rights: Arc<Rights>,
+    secrets: Arc<PluginSecrets>,
     sides: Mutex<Sides>,
     meter: Arc<Meter>,
     refusals_max: usize,
@@ -25,11 +29,13 @@ impl Conduct {
     pub(super) fn new(
         plugin: &Arc<str>,
         rights: Arc<Rights>,
+        secrets: &Arc<PluginSecrets>,
         meter: &Arc<Meter>,
         refusals_max: usize,
     ) -> Arc<Conduct> {
         Arc::new(Conduct {
             plugin: Arc::clone(plugin),
+            secrets: Arc::clone(secrets),
             sides: Mutex::new(rights.sides()),
             rights,
             meter: Arc::clone(meter),
@@ -92,8 +98,18 @@ impl Conduct {
 
     /// Remembers a refusal, and returns the sentence for the guest.
     pub(super) fn refuse(&self, refusal: Refusal) -> String {
-        let what = text::one_line(&text::cut(&refusal.what, WHAT_CHARS_MAX));
-        let refusal = Refusal { what, ..refusal };
+        // The guest has written into all of it: names, hosts, paths.
+        let safe = |text: &str, chars_max| {
+            let mut text = text::one_line(&text::cut(text, chars_max));
+            self.secrets.redact(&mut text);
+            text
+        };
+        let refusal = Refusal {
+            what: safe(&refusal.what, WHAT_CHARS_MAX),
+            why: safe(&refusal.why, WORDS_CHARS_MAX),
+            repair: safe(&refusal.repair, WORDS_CHARS_MAX),
+            grant: refusal.grant.map(|(kind, text)| (kind, safe(&text, WORDS_CHARS_MAX))),
+        };
         let sentence = refusal.to_string();
         tracing::info!("plugin:{}: {sentence}", self.plugin);
         self.meter.refused(refusal, self.refusals_max);

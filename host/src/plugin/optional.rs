@@ -14,7 +14,6 @@ use super::instance::{PluginTool, Prepared, stopped};
 use super::rights::{Authority, Rights};
 use super::store::{self, Guest};
 use crate::authority;
-use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
 
@@ -73,22 +72,30 @@ impl Prepared {
         })
     }
 
+    /// The text of a guest's error, on one line, bounded, and without secrets.
+    fn said(&self, reason: String) -> String {
+        let bytes_max = self.engine.limits.error_bytes_max.as_usize();
+        text::one_line(&self.clean(convert::bounded(reason, bytes_max)))
+    }
+
+    /// A text of a guest without secrets.
+    fn clean(&self, mut text: String) -> String {
+        self.secrets().redact(&mut text);
+        text
+    }
+
     fn stopped<T>(&self, answer: wasmtime::Result<T>, store: &Store<Guest>) -> Result<T, String> {
         let limits = &self.engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
         answer.map_err(|error| {
-            let error = stopped(&error, store.data(), transfer_bytes_max, limits);
+            let mut error = stopped(&error, store.data(), transfer_bytes_max, limits);
+            self.secrets().redact_error(&mut error);
             if let Some(stderr) = &error.stderr {
                 tracing::debug!("{}: {stderr}", self.id);
             }
             error.message
         })
     }
-}
-
-/// The text of a guest's error, on one line and bounded.
-fn said(reason: String, limits: &Limits) -> String {
-    text::one_line(&convert::bounded(reason, limits.error_bytes_max.as_usize()))
 }
 
 impl PluginTool {
@@ -113,7 +120,7 @@ impl PluginTool {
         let time_max = limits.check_time_max;
         let patience = Patience { what: "check", limit: "check_time_max", time_max };
         let answer = plugin.wait(asking, patience).await?;
-        plugin.stopped(answer, &store)?.map_err(|reason| said(reason, limits))
+        plugin.stopped(answer, &store)?.map_err(|reason| plugin.said(reason))
     }
 
     /// Runs `describe`, without any authority: what it sees is in its arguments.
@@ -157,19 +164,20 @@ macro_rules! ask {
         let (what, limit) = (HookEvent::as_str($event), "hook_time_max");
         let patience = Patience { what, limit, time_max: limits.hook_time_max };
         let answer = plugin.wait(asking, patience).await?;
-        plugin.stopped(answer, &store)?.map_err(|reason| said(reason, limits))
+        plugin.stopped(answer, &store)?.map_err(|reason| plugin.said(reason))
     }};
 }
 
 impl PluginHooks {
     async fn ask_request(&self, call: HookedCall<'_>) -> Result<Option<String>, String> {
-        ask!(self, HookEvent::Request, call_request(&hooked_call(call)))
+        let arguments = ask!(self, HookEvent::Request, call_request(&hooked_call(call)))?;
+        Ok(arguments.map(|text| self.0.clean(text)))
     }
 
     async fn ask_pre_call(&self, call: HookedCall<'_>) -> Result<Decision, String> {
         let decision = ask!(self, HookEvent::PreCall, call_pre_call(&hooked_call(call)))?;
-        let bounded =
-            |text| convert::bounded(text, self.0.engine.limits.error_bytes_max.as_usize());
+        let bytes_max = self.0.engine.limits.error_bytes_max.as_usize();
+        let bounded = |text| self.0.clean(convert::bounded(text, bytes_max));
         Ok(match decision {
             hooks::Decision::Allow => Decision::Allow,
             hooks::Decision::Block(message) => Decision::Block(bounded(message)),
@@ -195,7 +203,8 @@ impl PluginHooks {
         outcome: HookedOutcome<'_>,
     ) -> Result<Option<String>, String> {
         let (call, outcome) = (hooked_call(call), hooked_outcome(outcome));
-        ask!(self, HookEvent::Transform, call_transform(&call, &outcome))
+        let answer = ask!(self, HookEvent::Transform, call_transform(&call, &outcome))?;
+        Ok(answer.map(|text| self.0.clean(text)))
     }
 }
 

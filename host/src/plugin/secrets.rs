@@ -57,15 +57,18 @@ impl PluginSecrets {
 
     /// Takes every value out of a JSON text, which stays one.
     fn redact_json(&self, text: &mut String) {
-        let std::borrow::Cow::Owned(redacted) = self.redactor.text(text) else { return };
-        // String by string, since a value may begin within an escape, or span two strings.
-        *text = match serde_json::from_str(text) {
-            Ok(mut value) => {
-                self.redact_strings(&mut value);
-                value.to_string()
+        // String by string, since a value may be written in escapes, begin within one, or span two
+        // strings.
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) => {
+                let mut redacted = value.clone();
+                self.redact_strings(&mut redacted);
+                if redacted != value {
+                    *text = redacted.to_string();
+                }
             }
-            Err(_) => redacted,
-        };
+            Err(_) => self.redact(text),
+        }
     }
 
     fn redact_strings(&self, value: &mut Value) {
@@ -99,14 +102,15 @@ impl PluginSecrets {
             match block {
                 Content::Text(text) => self.redact(text),
                 Content::Json(text) => self.redact_json(text),
-                Content::Image { data, .. } | Content::Audio { data, .. } => {
+                Content::Image { data, media_type } | Content::Audio { data, media_type } => {
+                    self.redact(media_type);
                     if let std::borrow::Cow::Owned(redacted) = self.redactor.bytes(data) {
                         *data = redacted;
                     }
                 }
-                Content::Resource { uri, text, .. } => {
+                Content::Resource { uri, text, media_type } => {
                     self.redact(uri);
-                    text.iter_mut().for_each(|text| self.redact(text));
+                    text.iter_mut().chain(media_type).for_each(|text| self.redact(text));
                 }
             }
         }

@@ -21,8 +21,9 @@ use super::rights::Rights;
 use super::secrets::PluginSecrets;
 use crate::tool::{Meter, ProgressSink};
 
-/// Handles a guest may hold at once, and entries of its resource table.
-const HANDLES_MAX: usize = 4_096;
+/// Handles a guest may hold at once, and entries of its resource table: what stands behind one
+/// is memory of the host, up to some 100 KiB for a request.
+const HANDLES_MAX: usize = 1_024;
 /// Core modules, tables and memories of one component; Python has 14 core modules.
 const CORE_INSTANCES_MAX: usize = 64;
 const TABLES_MAX: usize = 8;
@@ -63,13 +64,15 @@ pub(super) fn new(
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES_MAX);
+    let mut http = WasiHttpCtx::new();
+    http.set_field_size_limit(limits.http_head_bytes_max.as_usize());
     let wasi = context(&stderr, &rights, plugin.decoy())?;
-    let conduct = Conduct::new(&plugin.id, rights, &meter, limits.refusals_max.0);
     let secrets = plugin.secrets();
+    let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits.refusals_max.0);
     let guest = Guest {
         table,
         wasi,
-        http: WasiHttpCtx::new(),
+        http,
         requests: GuestHttp::new(&conduct, &plugin.client, &secrets, limits),
         secrets,
         stderr,

@@ -28,6 +28,9 @@ const PAGE_BYTES: u64 = 4_096;
 /// What is kept of the log's file once its content is in the main file.
 const LOG_BYTES_MAX: i64 = 4 << 20;
 
+/// The sides of a store: none, files, network.
+const SIDES_MAX: u64 = 3;
+
 /// Keys are blobs, so that they sort by their bytes and may hold a zero. Triggers keep the
 /// totals, so that no writer can forget them.
 const CREATE: &str = "
@@ -41,18 +44,22 @@ const CREATE: &str = "
         UNIQUE (side, key)
     ) STRICT;
     CREATE TABLE totals (
+        side TEXT PRIMARY KEY,
         entries INTEGER NOT NULL CHECK (entries >= 0),
         bytes INTEGER NOT NULL CHECK (bytes >= 0)
     ) STRICT;
-    INSERT INTO totals VALUES (0, 0);
     CREATE TRIGGER entry_set AFTER INSERT ON entries BEGIN
-        UPDATE totals SET entries = entries + 1, bytes = bytes + length(NEW.key) + length(NEW.value);
+        INSERT INTO totals VALUES (NEW.side, 1, length(NEW.key) + length(NEW.value))
+            ON CONFLICT (side) DO UPDATE
+            SET entries = entries + 1, bytes = bytes + length(NEW.key) + length(NEW.value);
     END;
     CREATE TRIGGER entry_changed AFTER UPDATE ON entries BEGIN
-        UPDATE totals SET bytes = bytes + length(NEW.key) + length(NEW.value) - length(OLD.key) - length(OLD.value);
+        UPDATE totals SET bytes = bytes + length(NEW.key) + length(NEW.value) - length(OLD.key) - length(OLD.value)
+            WHERE side = OLD.side;
     END;
     CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN
-        UPDATE totals SET entries = entries - 1, bytes = bytes - length(OLD.key) - length(OLD.value);
+        UPDATE totals SET entries = entries - 1, bytes = bytes - length(OLD.key) - length(OLD.value)
+            WHERE side = OLD.side;
     END;
     PRAGMA user_version = 1;
     COMMIT;
@@ -269,8 +276,10 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, Problem> {
 
 /// Pages that the file may have: more than what the totals allow can take up, since it is the
 /// wall behind them. A key is stored twice, pages may be half empty, and a value begins a page.
+/// Each side has totals of its own, or one side could tell another something by filling up.
 fn pages_max(limits: &Limits) -> i64 {
-    let pages = 4 * limits.kv_bytes_max.0 / PAGE_BYTES + 2 * limits.kv_entries_max.0 as u64 + 256;
+    let of_side = 4 * limits.kv_bytes_max.0 / PAGE_BYTES + 2 * limits.kv_entries_max.0 as u64;
+    let pages = SIDES_MAX * of_side + 256;
     i64::try_from(pages).unwrap_or(i64::MAX)
 }
 
@@ -278,7 +287,7 @@ fn pages_max(limits: &Limits) -> i64 {
 fn check(connection: &Connection, place: &Place) -> Result<(), Problem> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let (folder, plugin) = connection.query_row("SELECT folder, plugin FROM about", [], row)?;
-    totals(connection)?;
+    totals(connection, "")?;
     if (&folder, &plugin) == (&place.plugin_folder, &place.plugin) {
         return Ok(());
     }
@@ -398,13 +407,13 @@ pub(super) fn change(
     }
     match (value, present) {
         (Some(value), None) => {
-            check_room(&transaction, 1, (key.len() + value.len()) as i64, limits, id)?;
+            check_room(&transaction, side, 1, (key.len() + value.len()) as i64, limits, id)?;
             transaction
                 .prepare_cached("INSERT INTO entries (side, key, value) VALUES (?1, ?2, ?3)")?
                 .execute(params![side, key, value])?;
         }
         (Some(value), Some((before, _))) => {
-            check_room(&transaction, 0, value.len() as i64 - before, limits, id)?;
+            check_room(&transaction, side, 0, value.len() as i64 - before, limits, id)?;
             transaction
                 .prepare_cached("UPDATE entries SET value = ?3 WHERE side = ?1 AND key = ?2")?
                 .execute(params![side, key, value])?;
@@ -424,12 +433,13 @@ pub(super) fn change(
 /// lowered since.
 fn check_room(
     connection: &Connection,
+    side: &str,
     more_entries: i64,
     more_bytes: i64,
     limits: &Limits,
     id: &str,
 ) -> Result<(), Problem> {
-    let (entries, bytes) = totals(connection)?;
+    let (entries, bytes) = totals(connection, side)?;
     let full = |text: String| Err(Problem::Refused(StoreError::Full(text)));
     let (given, allowed) = (entries + more_entries, limits.kv_entries_max.0);
     if more_entries > 0 && given as u64 > allowed as u64 {
@@ -446,8 +456,10 @@ fn check_room(
     Ok(())
 }
 
-/// Entries and bytes of all sides.
-fn totals(connection: &Connection) -> Result<(i64, i64), Problem> {
-    let mut statement = connection.prepare_cached("SELECT entries, bytes FROM totals")?;
-    Ok(statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
+/// Entries and bytes of one side.
+fn totals(connection: &Connection, side: &str) -> Result<(i64, i64), Problem> {
+    let mut statement =
+        connection.prepare_cached("SELECT entries, bytes FROM totals WHERE side = ?1")?;
+    let totals = statement.query_row([side], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    Ok(totals.unwrap_or_default())
 }

@@ -6,7 +6,8 @@
 //! when a tool is probed.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
@@ -22,18 +23,37 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use crate::authority::{Access, Kind};
 use crate::plugin::conduct::Conduct;
 use crate::plugin::store::Guest;
+use crate::tool::Refusal;
 
-/// Opens of one plugin that never came back, and how many there may be.
+/// An open that takes longer than this when its call ends is taken to be stuck.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long one counts: a thread that is still stuck then is one of few.
+const STUCK_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// When opens of one plugin were given up, as far as it is not long ago.
 #[derive(Debug, Default)]
-pub(crate) struct StuckOpens(AtomicUsize);
+pub(crate) struct StuckOpens(Mutex<Vec<Instant>>);
 
-/// As long as it is not told otherwise, an open that was dropped is taken to be stuck.
-struct Opening<'a>(Option<&'a StuckOpens>);
+impl StuckOpens {
+    fn count(&self) -> usize {
+        let mut given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        given_up.retain(|since| since.elapsed() < STUCK_TIME_MAX);
+        given_up.len()
+    }
+}
+
+/// An open under way. Dropped before its end, it may hold a thread of the host.
+struct Opening<'a> {
+    stuck: Option<&'a StuckOpens>,
+    since: Instant,
+}
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
-        if let Some(stuck) = self.0 {
-            stuck.0.fetch_add(1, Ordering::Relaxed);
+        if let Some(stuck) = self.stuck
+            && self.since.elapsed() >= OPEN_TIME_MAX
+        {
+            stuck.0.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         }
     }
 }
@@ -94,7 +114,9 @@ impl Files<'_> {
     ) -> FsResult<T> {
         self.check(what)?;
         let result = used(&mut self.inner).await;
-        if result.is_ok() {
+        // Every answer tells what is there, but for the one that nothing is.
+        let is_nothing = |error: &FsError| matches!(error.downcast_ref(), Some(ErrorCode::NoEntry));
+        if !result.as_ref().is_err_and(is_nothing) {
             self.conduct.touch(Kind::Dirs);
         }
         result
@@ -142,7 +164,10 @@ impl Files<'_> {
             DescriptorType::RegularFile
             | DescriptorType::Directory
             | DescriptorType::SymbolicLink => Ok(()),
-            _ => Err(ErrorCode::NotPermitted.into()),
+            _ => {
+                self.conduct.touch(Kind::Dirs);
+                Err(ErrorCode::NotPermitted.into())
+            }
         }
     }
 }
@@ -189,7 +214,16 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        if self.stuck.0.load(Ordering::Relaxed) >= self.stuck_max {
+        if self.stuck.count() >= self.stuck_max {
+            self.conduct.refuse(Refusal {
+                what: path,
+                why: format!(
+                    "is refused, since {} files that plugin:{} opened never came back (`stuck_opens_max`)",
+                    self.stuck_max, self.conduct.plugin
+                ),
+                repair: "see what is wrong with that disk, and try again in ten minutes".to_owned(),
+                grant: None,
+            });
             return Err(ErrorCode::Busy.into());
         }
         let makes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
@@ -202,11 +236,11 @@ impl HostDescriptor for Files<'_> {
         // Before the look at its type, which would tell what a closed side must not.
         self.check(what)?;
         self.check_type(&fd, path_flags, &path).await?;
-        let mut opening = Opening(Some(self.stuck));
+        let mut opening = Opening { stuck: Some(self.stuck), since: Instant::now() };
         let result = self
             .using(what, async |files| files.open_at(fd, path_flags, path, open_flags, flags).await)
             .await;
-        opening.0 = None;
+        opening.stuck = None;
         result
     }
 

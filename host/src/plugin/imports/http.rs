@@ -28,6 +28,9 @@ use crate::tool::Refusal;
 
 pub(crate) use inject::not_set;
 
+/// How much of a request's body a guest can hand over in one go.
+const BODY_CHUNK_BYTES: usize = 16 << 10;
+
 /// What a guest sends requests by.
 pub(crate) struct GuestHttp {
     conduct: Arc<Conduct>,
@@ -46,8 +49,6 @@ struct Decided {
     target: Target,
     reach: Reach,
     times: Times,
-    /// It has a secret in it.
-    has_secret: bool,
 }
 
 impl GuestHttp {
@@ -80,7 +81,8 @@ impl GuestHttp {
         let reach = self.conduct.rights.http.decide(&target).map_err(|why| {
             refused(match why {
                 HttpRefusal::NotGranted => {
-                    self.conduct.not_granted(Kind::Http, &target.grant(), &what)
+                    let grant = self.conduct.rights.http.suggestion(&target);
+                    self.conduct.not_granted(Kind::Http, &grant, &what)
                 }
                 HttpRefusal::NotAsked => self.conduct.not_asked(Kind::Http, &target.grant(), &what),
             })
@@ -94,10 +96,9 @@ impl GuestHttp {
                 "{what} is refused: a call sends at most `http_requests_max` of {allowed} requests"
             )));
         }
-        let has_secret =
-            inject::inject(&self.conduct, &self.secrets, &mut target, &mut parts.headers)
-                .map_err(refused)?;
-        if has_secret {
+        inject::inject(&self.conduct, &self.secrets, &mut target, &mut parts.headers)
+            .map_err(refused)?;
+        if !self.secrets.redactor().is_empty() {
             never_encoded(&mut parts.headers);
         }
         // The very URL that was decided about, normalised.
@@ -113,13 +114,12 @@ impl GuestHttp {
             target,
             reach,
             times: times(options),
-            has_secret,
         })
     }
 }
 
-/// With a secret on its way, an answer comes whole and as it is: in a part of it, or packed, the
-/// secret could not be found.
+/// To a plugin with secrets, answers come whole and as they are: in a part of one, or packed, a
+/// secret could not be found; not even in an answer to a later request without it.
 fn never_encoded(headers: &mut HeaderMap) {
     headers.remove(header::RANGE);
     headers.remove(header::IF_RANGE);
@@ -143,6 +143,11 @@ impl WasiHttpHooks for GuestHttp {
         })
     }
 
+    // What a body holds before it is sent is memory of the host, and takes no right to have.
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK_BYTES
+    }
+
     // The client sets it from the URL.
     fn set_host_header(&mut self) -> bool {
         false
@@ -158,13 +163,13 @@ impl WasiHttpHooks for GuestHttp {
         let (client, conduct) = (self.client.clone(), Arc::clone(&self.conduct));
         let (secrets, at_once) = (Arc::clone(&self.secrets), Arc::clone(&self.at_once));
         Box::new(async move {
-            let Decided { request, target, reach, times, has_secret } = decided?;
+            let Decided { request, target, reach, times } = decided?;
             // The semaphore is never closed. The turn ends with the response's body.
             let turn = at_once.acquire_owned().await;
             let sent = client.send(request, reach, times).await;
             let response = sent.map_err(|error| failed(error, &target, &conduct))?;
-            let encoding = response.headers().get(header::CONTENT_ENCODING);
-            if has_secret && encoding.is_some_and(|encoding| encoding != "identity") {
+            let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
+            if !secrets.redactor().is_empty() && encodings.any(|encoding| encoding != "identity") {
                 return Err(Error::HttpResponseContentCoding(None));
             }
             let response = redacted::response(response, secrets.redactor(), turn);
@@ -183,9 +188,9 @@ fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
             let is_name = matches!(target.host(), url::Host::Domain(_));
             let grant = match address::least(address) {
                 Some(Reach::Public | Reach::Private) if is_name => {
-                    Some(format!("{} private", target.grant()))
+                    Some(format!("{} private", conduct.rights.http.suggestion(target)))
                 }
-                Some(_) if !is_name => Some(target.grant()),
+                Some(_) if !is_name => Some(conduct.rights.http.suggestion(target)),
                 _ => None,
             };
             let repair = match &grant {

@@ -29,8 +29,12 @@ impl GuestLog {
         }
     }
 
+    fn has_room(&self, message: &str) -> bool {
+        self.lines_left > 0 && message.len() <= self.bytes_left
+    }
+
     fn write(&mut self, level: Level, message: &str, meter: &Meter) {
-        let fits = self.lines_left > 0 && message.len() <= self.bytes_left;
+        let fits = self.has_room(message);
         meter.count_log_line(fits);
         if !fits {
             self.dropped += 1;
@@ -65,7 +69,9 @@ impl Host for Guest {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.count_host_call()?;
         let (meter, mut message) = (Arc::clone(&self.meter), message);
-        self.secrets.redact(&mut message);
+        if self.log.has_room(&message) {
+            self.secrets.redact(&mut message);
+        }
         self.log.write(level, &message, &meter);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `secrets`: which secrets are there, and texts that stand for them. Values never pass here.
 
 use super::http::not_set;
-use crate::authority::Kind;
+use crate::authority::{Kind, check_variable};
 use crate::plugin::bindings::base::toolhost::plugin::secrets::Host;
 use crate::plugin::secrets::placeholder;
 use crate::plugin::store::Guest;
@@ -9,6 +9,9 @@ use crate::plugin::store::Guest;
 impl Guest {
     /// Tells whether a secret is there for this tool; if not, the reason is remembered.
     fn has_secret(&self, name: &str) -> bool {
+        if check_variable(name).is_err() {
+            return false;
+        }
         let (conduct, secrets) = (&self.conduct, &self.conduct.rights.secrets);
         let what = format!("the secret {name}");
         if secrets.has(name) {

@@ -13,7 +13,7 @@ pub(crate) struct File {
     /// The directory, as the guest sees it.
     at: String,
     path: String,
-    /// What to do: `read`, `write`, `create`, `list`, `stat`, `readlink`, `remove`, `mkdir`,
+    /// What to do: `read`, `write`, `create`, `list`, `stat`, `handle`, `readlink`, `remove`, `mkdir`,
     /// `symlink`, `link`, `rename`, `touch`, `open-loop`.
     #[serde(rename = "do")]
     what: String,
@@ -80,6 +80,9 @@ pub(crate) fn run(file: &File) -> Result<Value, String> {
             .stat_at(flags, path)
             .map(|stat| json!({ "type": format!("{:?}", stat.type_) }))
             .map_err(shown),
+        "handle" => {
+            at.stat().map(|stat| json!({ "type": format!("{:?}", stat.type_) })).map_err(shown)
+        }
         "readlink" => at.readlink_at(path).map(|target| json!({ "target": target })).map_err(shown),
         "remove" => at.unlink_file_at(path).map(|()| json!("ok")).map_err(shown),
         "mkdir" => at.create_directory_at(path).map(|()| json!("ok")).map_err(shown),

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 use url::form_urlencoded;
 
-use crate::authority::{Kind, SecretGrant, Slot, Target};
+use crate::authority::{Kind, SecretGrant, Slot, Target, check_variable};
 use crate::plugin::conduct::Conduct;
 use crate::plugin::secrets::{PluginSecrets, placeholder};
 use crate::tool::Refusal;
@@ -11,7 +11,7 @@ use crate::tool::Refusal;
 /// How every placeholder begins.
 const PLACEHOLDER: &str = "{{secret:";
 
-/// Puts the secrets that are bound to this request into it, and tells whether there were any.
+/// Puts the secrets that are bound to this request into it.
 ///
 /// # Errors
 /// With the reason and the repair: a secret is not set, its way is not safe, two of them have
@@ -21,7 +21,7 @@ pub(super) fn inject(
     secrets: &PluginSecrets,
     target: &mut Target,
     headers: &mut HeaderMap,
-) -> Result<bool, String> {
+) -> Result<(), String> {
     let bound: Vec<SecretGrant> =
         conduct.rights.secrets.bound_to(target).into_iter().cloned().collect();
     let mut taken: Vec<&Slot> = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn inject(
         let with_value = |written: &str| {
             let placeholder = placeholder(name);
             match written.contains(&placeholder) {
-                true => written.replace(&placeholder, value.expose()),
+                true => written.replacen(&placeholder, value.expose(), 1),
                 false => value.expose().to_owned(),
             }
         };
@@ -78,8 +78,7 @@ pub(super) fn inject(
         // The request goes without it; whoever wonders at the answer is told.
         conduct.not_granted(Kind::Secrets, &asked.to_string(), &what);
     }
-    leftover(conduct, target, headers)?;
-    Ok(!bound.is_empty())
+    leftover(conduct, target, headers)
 }
 
 /// Sets one query parameter; the others stay as they were written.
@@ -111,6 +110,7 @@ fn leftover(conduct: &Conduct, target: &Target, headers: &HeaderMap) -> Result<(
     };
     let after = text.split_once(PLACEHOLDER).map_or("", |(_, after)| after);
     let name = after.split_once("}}").map_or("", |(name, _)| name);
+    let name = if check_variable(name).is_ok() { name } else { "of no name" };
     let what = format!("{target} with the secret {name}");
     Err(match conduct.rights.secrets.asked(name) {
         Some(_) if conduct.rights.secrets.has(name) => conduct.refuse(Refusal {
