@@ -301,3 +301,12 @@ fn the_configuration_that_was_named_is_not_granted() {
     let printed = lab.run(&["grant", "probe", "--config", "ops/mine.toml", "--dir", "ops:rw"]);
     assert!(printed.contains("mine.toml, which holds toolhost's configuration"), "{printed}");
 }
+
+#[tokio::test]
+async fn a_tool_without_any_directory_is_told_of() {
+    let host = Lab::new().with("probe.wasm", guest("probe")).host().await;
+    let outcome = crate::support::call(&host, "look", json!({ "text": "/data/file" })).await;
+    let told = "any directory, which `look` asks for, is not granted: if it needs one here, run `toolhost grant probe --dir HOST:ro`";
+    assert_eq!(outcome.refusals[0].to_string(), told);
+    assert!(outcome.to_json_text().contains(told));
+}

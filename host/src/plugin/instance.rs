@@ -22,7 +22,7 @@ use crate::egress::Client;
 use crate::limits::Limits;
 use crate::store::Kv;
 use crate::text;
-use crate::tool::{CallError, Code, Held, Invocation, Meter, Tool, ToolOutput, ToolSpec};
+use crate::tool::{CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec};
 
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
@@ -135,7 +135,15 @@ impl Tool for PluginTool {
 
 impl PluginTool {
     async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
+        let meter = Arc::clone(&invocation.meter);
+        let has_dirs = !invocation.dirs.is_empty();
         let mut answer = self.answer(invocation).await;
+        if let Err(error) = &answer
+            && error.code == Code::Failed
+            && !has_dirs
+        {
+            self.tell_of_directories(&error.message, &meter);
+        }
         // A second line: what comes in is redacted already.
         let secrets = self.plugin.secrets();
         match &mut answer {
@@ -143,6 +151,22 @@ impl PluginTool {
             Err(error) => secrets.redact_error(error),
         }
         answer
+    }
+
+    /// Without a directory, the C library of WASI fails before the host is asked for anything. So
+    /// the host says what it can: that directories were asked for, and none was granted.
+    fn tell_of_directories(&self, message: &str, meter: &Meter) {
+        let (rights, id) = (self.rights(), &self.plugin.id);
+        let lacks = rights.asks.contains(&Kind::Dirs) && rights.directories.is_empty();
+        if lacks && !message.contains("toolhost grant") {
+            let refusal = Refusal {
+                what: format!("any directory, which `{}` asks for,", self.spec.name),
+                why: "is not granted".to_owned(),
+                repair: format!("if it needs one here, run `toolhost grant {id} --dir HOST:ro`"),
+                grant: None,
+            };
+            meter.refused(refusal, self.plugin.engine.limits.refusals_max.0);
+        }
     }
 
     async fn answer(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
