@@ -14,7 +14,7 @@ use wasmtime::{
 };
 
 use super::bindings::Plugin;
-use super::imports::{environment, files};
+use super::imports::{environment, errors, files};
 use super::store::Guest;
 use crate::limits::Limits;
 
@@ -142,6 +142,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     environment::add_to_linker(&mut linker)?;
+    errors::add_to_linker(&mut linker)?;
     files::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     Plugin::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;

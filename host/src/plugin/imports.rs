@@ -1,6 +1,7 @@
 //! What a guest may ask of the host; its authority answers.
 
 pub(super) mod environment;
+pub(super) mod errors;
 pub(super) mod files;
 pub(super) mod http;
 pub(super) mod kv;

@@ -104,6 +104,11 @@ pub(super) fn new(
 }
 
 impl Guest {
+    /// What its handles stand for.
+    pub(super) fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+
     /// Its files: those of WASI, guarded.
     pub(super) fn files(&mut self) -> Files<'_> {
         let inner = WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table };
