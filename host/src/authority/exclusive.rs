@@ -4,8 +4,6 @@
 //! it reads on one side cannot leave by the other. A model can still carry a text from one call
 //! to the next.
 
-use std::fmt;
-
 use super::Kind;
 
 /// Kinds of authority that exclude each other within one call.
@@ -38,13 +36,6 @@ impl Exclusive {
             return Err("a group has at least two kinds, such as [\"dirs\", \"http\"]".to_owned());
         }
         Ok(Exclusive(read))
-    }
-}
-
-impl fmt::Display for Exclusive {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.0.iter().map(|kind| kind.key()).collect();
-        write!(formatter, "[{}]", names.join(", "))
     }
 }
 

@@ -71,6 +71,16 @@ impl Conduct {
         }))
     }
 
+    /// Remembers that the tool lacks something, and returns the sentence for the guest: whether
+    /// a grant would help is known by whether it asks for the kind at all.
+    pub(super) fn lacks(&self, kind: Kind, grant: &str, what: &str) -> String {
+        if self.rights.asks.contains(&kind) {
+            self.not_granted(kind, grant, what)
+        } else {
+            self.not_asked(kind, grant, what)
+        }
+    }
+
     /// Remembers that something was not granted, and returns the sentence for the guest.
     pub(super) fn not_granted(&self, kind: Kind, grant: &str, what: &str) -> String {
         let flag = kind.flag_for(grant);

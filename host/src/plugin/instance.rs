@@ -126,7 +126,7 @@ impl Tool for PluginTool {
             writes: with(Access::Write),
             variables: !rights.variables.is_empty(),
             http: !rights.http.is_empty(),
-            kv: rights.kv.is_granted(),
+            kv: rights.kv.is_some(),
             hooks,
             ..Held::default()
         }
@@ -158,7 +158,8 @@ impl PluginTool {
     fn tell_of_directories(&self, message: &str, meter: &Meter) {
         let (rights, id) = (self.rights(), &self.plugin.id);
         let lacks = rights.asks.contains(&Kind::Dirs) && rights.directories.is_empty();
-        if lacks && !message.contains("toolhost grant") {
+        // Where it is probed, each path it tried is known.
+        if lacks && self.plugin.decoy.is_none() && !message.contains("toolhost grant") {
             let refusal = Refusal {
                 what: format!("any directory, which `{}` asks for,", self.spec.name),
                 why: "is not granted".to_owned(),

@@ -56,6 +56,7 @@ impl Loaded {
         let values = &self.prepared.values;
         let mut unset: Vec<&str> = grants.secrets.iter().map(|grant| grant.name.as_str()).collect();
         unset.retain(|name| !values.secrets.contains_key(*name));
+        unset.sort_unstable();
         unset.dedup();
         problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
         let given = Given { grants, directories: &directories, values, exclusive, store };

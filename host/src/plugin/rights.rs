@@ -18,38 +18,13 @@ pub(super) struct Rights {
     pub(super) variables: Vec<(String, String)>,
     pub(super) http: HttpRights,
     pub(super) secrets: SecretRights,
-    pub(super) kv: KvRights,
+    /// Its plugin's store, if it may use it.
+    pub(super) kv: Option<Arc<Kv>>,
     pub(super) exclusive: Vec<Exclusive>,
     /// Kinds that are asked for, granted or not.
     pub(super) asks: Vec<Kind>,
     /// Names of variables that are asked for and not there.
     pub(super) variables_lacking: Vec<String>,
-}
-
-/// What one tool may do with its plugin's store.
-#[derive(Clone, Debug, Default)]
-pub(super) enum KvRights {
-    /// It does not ask for it, so no grant would help.
-    #[default]
-    NotAsked,
-    /// The operator has not granted it.
-    NotGranted,
-    /// It may use it.
-    Granted(Arc<Kv>),
-}
-
-impl KvRights {
-    fn new(needs: &[Need], tool: &str, granted: bool, store: &Arc<Kv>) -> KvRights {
-        match (authority::asks_for_tool(needs, Kind::Kv, tool), granted) {
-            (false, _) => KvRights::NotAsked,
-            (true, false) => KvRights::NotGranted,
-            (true, true) => KvRights::Granted(Arc::clone(store)),
-        }
-    }
-
-    pub(super) fn is_granted(&self) -> bool {
-        matches!(self, KvRights::Granted(_))
-    }
 }
 
 impl Rights {
@@ -64,7 +39,9 @@ impl Rights {
         let variable =
             |name: String| values.variables.0.get(&name).cloned().map(|value| (name, value));
         let asks = Kind::ALL.into_iter();
-        let asks = asks.filter(|kind| authority::asks_for_tool(needs, *kind, tool)).collect();
+        let asks: Vec<Kind> =
+            asks.filter(|kind| authority::asks_for_tool(needs, *kind, tool)).collect();
+        let has_store = grants.kv && asks.contains(&Kind::Kv);
         let mut variables_lacking =
             authority::variables(needs, requires_env, tool, |name| !names.contains(name));
         // A secret of that name will do.
@@ -77,7 +54,7 @@ impl Rights {
             variables: names.into_iter().filter_map(variable).collect(),
             http: HttpRights::new(needs, tool, &grants.http),
             secrets: SecretRights::new(needs, tool, &grants.secrets),
-            kv: KvRights::new(needs, tool, grants.kv, store),
+            kv: has_store.then(|| Arc::clone(store)),
             exclusive: exclusive.to_vec(),
         }
     }

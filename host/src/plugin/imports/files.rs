@@ -1,6 +1,6 @@
 //! Files: those of WASI, with three things around them.
 //!
-//! A successful use closes the other side of an either/or, and a closed side refuses. Pipes,
+//! A use that tells anything closes the other side of an either/or, and a closed side refuses. Pipes,
 //! sockets and devices in a granted directory are refused, since opening one can block a thread
 //! of the host for good, and no bound of the guest would end that. What was tried is remembered
 //! when a tool is probed.
@@ -104,9 +104,18 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     Ok(())
 }
 
+/// Uses a path below the directory `fd` by the function of WASI of this name.
+macro_rules! using {
+    ($self:ident, $fd:ident, $path:ident, $access:ident, $function:ident ( $($argument:expr),* )) => {{
+        let path = $path.clone();
+        let what = Use::new(&$fd, &path, Access::$access);
+        $self.using(what, async |files| files.$function($($argument),*).await).await
+    }};
+}
+
 impl Files<'_> {
-    /// Uses a path below a directory: refused if files are closed, and if it succeeds it closes
-    /// what excludes files. A look-up that finds nothing closes nothing.
+    /// Uses a path below a directory: refused if files are closed; and whatever the answer tells
+    /// closes what excludes files. A look-up that finds nothing closes nothing.
     async fn using<T>(
         &mut self,
         what: Use<'_>,
@@ -142,12 +151,7 @@ impl Files<'_> {
         let directory =
             if what.is_directory { path.as_path() } else { path.parent().unwrap_or(&path) };
         let grant = format!("{}:{}", directory.display(), what.access);
-        let shown = path.display().to_string();
-        if self.conduct.rights.asks.contains(&Kind::Dirs) {
-            self.conduct.not_granted(Kind::Dirs, &grant, &shown);
-        } else {
-            self.conduct.not_asked(Kind::Dirs, &grant, &shown);
-        }
+        self.conduct.lacks(Kind::Dirs, &grant, &path.display().to_string());
     }
 
     /// Refuses what is neither a file nor a directory.
@@ -258,11 +262,7 @@ impl HostDescriptor for Files<'_> {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
-            files.stat_at(fd, path_flags, path).await
-        })
-        .await
+        using!(self, fd, path, Read, stat_at(fd, path_flags, path))
     }
 
     async fn metadata_hash_at(
@@ -271,19 +271,11 @@ impl HostDescriptor for Files<'_> {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
-            files.metadata_hash_at(fd, path_flags, path).await
-        })
-        .await
+        using!(self, fd, path, Read, metadata_hash_at(fd, path_flags, path))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Read), async |files| {
-            files.readlink_at(fd, path).await
-        })
-        .await
+        using!(self, fd, path, Read, readlink_at(fd, path))
     }
 
     async fn create_directory_at(
@@ -291,11 +283,7 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.create_directory_at(fd, path).await
-        })
-        .await
+        using!(self, fd, path, Write, create_directory_at(fd, path))
     }
 
     async fn remove_directory_at(
@@ -303,19 +291,11 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.remove_directory_at(fd, path).await
-        })
-        .await
+        using!(self, fd, path, Write, remove_directory_at(fd, path))
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.unlink_file_at(fd, path).await
-        })
-        .await
+        using!(self, fd, path, Write, unlink_file_at(fd, path))
     }
 
     async fn symlink_at(
@@ -324,11 +304,7 @@ impl HostDescriptor for Files<'_> {
         source: String,
         path: String,
     ) -> FsResult<()> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.symlink_at(fd, source, path).await
-        })
-        .await
+        using!(self, fd, path, Write, symlink_at(fd, source, path))
     }
 
     async fn link_at(
@@ -339,11 +315,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let shown = old_path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.link_at(fd, old_path_flags, old_path, new_fd, new_path).await
-        })
-        .await
+        using!(self, fd, old_path, Write, link_at(fd, old_path_flags, old_path, new_fd, new_path))
     }
 
     async fn rename_at(
@@ -353,11 +325,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let shown = old_path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.rename_at(fd, old_path, new_fd, new_path).await
-        })
-        .await
+        using!(self, fd, old_path, Write, rename_at(fd, old_path, new_fd, new_path))
     }
 
     async fn set_times_at(
@@ -368,11 +336,7 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let shown = path.clone();
-        self.using(Use::new(&fd, &shown, Access::Write), async |files| {
-            files.set_times_at(fd, path_flags, path, accessed, modified).await
-        })
-        .await
+        using!(self, fd, path, Write, set_times_at(fd, path_flags, path, accessed, modified))
     }
 
     // What follows needs a file that was opened, or looks at no more than the handle itself.
@@ -474,6 +438,10 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        if let Some(decoys) = &mut self.decoys {
+            // The number will stand for something else.
+            decoys.retain(|(decoy, _)| *decoy != fd.rep());
+        }
         HostDescriptor::drop(&mut self.inner, fd)
     }
 }

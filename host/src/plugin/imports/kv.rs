@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::authority::Kind;
 use crate::plugin::bindings::base::toolhost::plugin::kv::{Error, Host};
-use crate::plugin::rights::KvRights;
 use crate::plugin::store::Guest;
 use crate::store::{Kv, StoreError};
 
@@ -13,13 +12,11 @@ impl Guest {
     fn kept(&self) -> wasmtime::Result<Result<(Arc<Kv>, String), Error>> {
         self.count_host_call()?;
         let conduct = &self.conduct;
+        if let Some(kv) = &conduct.rights.kv {
+            return Ok(Ok((Arc::clone(kv), self.side())));
+        }
         let what = format!("the store of plugin:{}", conduct.plugin);
-        let refused = match &conduct.rights.kv {
-            KvRights::Granted(kv) => return Ok(Ok((Arc::clone(kv), self.side()))),
-            KvRights::NotGranted => conduct.not_granted(Kind::Kv, "kv", &what),
-            KvRights::NotAsked => conduct.not_asked(Kind::Kv, "kv", &what),
-        };
-        Ok(Err(Error::NotGranted(refused)))
+        Ok(Err(Error::NotGranted(conduct.lacks(Kind::Kv, "kv", &what))))
     }
 }
 
