@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::ui::Ui;
 use super::{Global, loaded_host};
 use crate::registry::Entry;
-use crate::tool::{Annotations, Example, Need};
+use crate::tool::{Annotations, Example, Need, ToolSpec};
 
 /// Explains one tool: what it does, its arguments, examples, and what it asks for.
 #[derive(Debug, clap::Args)]
@@ -36,26 +36,35 @@ pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Resu
 }
 
 fn to_json(entry: &Entry, needs: &[Need]) -> Value {
-    let spec = entry.tool.spec();
+    let mut tool = spec_json(entry.tool.spec());
+    tool["source"] = json!(entry.source.to_string());
+    tool["needs"] = needs.iter().map(super::inspect::need_json).collect();
+    tool
+}
+
+/// What a tool registered.
+pub(super) fn spec_json(spec: &ToolSpec) -> Value {
     let Annotations { read_only, destructive, idempotent, open_world } = spec.annotations;
     let example =
         |example: &Example| json!({ "arguments": example.arguments, "expected": example.expected });
     json!({
         "name": spec.name.as_str(),
         "toolset": spec.toolset,
-        "source": entry.source.to_string(),
         "description": spec.description,
         "parameters": spec.parameters,
         "output": spec.output,
         "emoji": spec.emoji,
+        "overrides": spec.overrides,
         "requires_env": spec.requires_env,
         "max_result_size_chars": spec.max_result_size_chars,
+        "has_check": spec.has_check,
+        "has_dynamic_schema": spec.has_dynamic_schema,
         "annotations": {
             "read_only": read_only, "destructive": destructive,
             "idempotent": idempotent, "open_world": open_world,
         },
         "examples": spec.examples.iter().map(example).collect::<Vec<_>>(),
-        "needs": needs.iter().map(super::inspect::need_json).collect::<Vec<_>>(),
+        "extensions": spec.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     })
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Global;
+use super::describe::spec_json;
 use super::failure::Failure;
 use super::home::Home;
 use super::list;
@@ -22,7 +23,7 @@ use crate::schema::{Definition, Format};
 use crate::suspicion::{Suspicion, Texts, suspicions};
 use crate::text;
 use crate::text::suspect::visible;
-use crate::tool::{Annotations, Example, Need, ToolSpec};
+use crate::tool::{Need, ToolSpec};
 use crate::toolset;
 
 /// Looks at one file without making it callable: what it asks for first, then the most it could
@@ -140,27 +141,9 @@ impl<'a> Inspected<'a> {
 }
 
 fn tool_json(spec: &ToolSpec, tokens: usize) -> Value {
-    let Annotations { read_only, destructive, idempotent, open_world } = spec.annotations;
-    let example =
-        |example: &Example| json!({ "arguments": example.arguments, "expected": example.expected });
-    json!({
-        "name": spec.name.as_str(),
-        "toolset": spec.toolset,
-        "description": spec.description,
-        "parameters": spec.parameters,
-        "output": spec.output,
-        "overrides": spec.overrides,
-        "requires_env": spec.requires_env,
-        "has_check": spec.has_check,
-        "has_dynamic_schema": spec.has_dynamic_schema,
-        "annotations": {
-            "read_only": read_only, "destructive": destructive,
-            "idempotent": idempotent, "open_world": open_world,
-        },
-        "examples": spec.examples.iter().map(example).collect::<Vec<_>>(),
-        "extensions": spec.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "tokens": tokens,
-    })
+    let mut tool = spec_json(spec);
+    tool["tokens"] = json!(tokens);
+    tool
 }
 
 fn warning_json(Suspicion { tool, pointer, suspect }: &Suspicion) -> Value {
