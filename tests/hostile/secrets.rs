@@ -63,7 +63,7 @@ async fn world() -> World {
     let lab = lab("").config(&format!(
         "[plugins.hostile]\n\
          http = [\"https://*:* private\", \"http://*:* private\", \"http://127.0.0.1:*\"]\n\
-         secrets = [\"KEY@api.test:{}:header=x-key\"]\nkv = true\n",
+         secrets = [\"KEY@api.test:{}:header=x-key\", \"KEY@api.test:*:header=x-key\"]\nkv = true\n",
         server.port
     ));
     let names = Names::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);

@@ -130,7 +130,7 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     if !untold.is_empty() {
         let (held, given) = (untold.join(" "), grants.flags().join(" "));
         return Err(Failure::usage(format!(
-            "plugin:{id} has other bytes than those it was granted {held}, and these would have it again"
+            "{} is not what plugin:{id} was when it was granted {held}, and would have that as well", candidate.path.display()
         ))
         .hint(format!("if that is meant, look at it with `toolhost inspect {}`, then run `toolhost grant {id} {held} {given}`", candidate.path.display()))
         .hint(format!("if not, run `toolhost revoke {id}` first")));

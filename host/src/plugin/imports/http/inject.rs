@@ -24,10 +24,14 @@ pub(super) fn inject(
 ) -> Result<(), String> {
     let bound: Vec<SecretGrant> =
         conduct.rights.secrets.bound_to(target).into_iter().cloned().collect();
-    let mut taken: Vec<&Slot> = Vec::new();
-    for grant in &bound {
+    for (number, grant) in bound.iter().enumerate() {
         let SecretGrant { name, slot, .. } = grant;
-        if taken.contains(&slot) {
+        let earlier = bound[..number].iter().find(|earlier| earlier.slot == *slot);
+        if earlier.is_some_and(|earlier| earlier.name == *name) {
+            // Two grants of one secret, such as of a host and of all below its parent.
+            continue;
+        }
+        if earlier.is_some() {
             return Err(conduct.refuse(Refusal {
                 what: target.to_string(),
                 why: format!("is refused, since two secrets are granted for its {slot}"),
@@ -39,7 +43,6 @@ pub(super) fn inject(
                 grant: None,
             }));
         }
-        taken.push(slot);
         let Some(value) = secrets.value(name) else {
             return Err(conduct.refuse(not_set(name)));
         };
