@@ -53,6 +53,7 @@ pub(crate) fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration 
         tools,
         needs: Vec::new(),
         hooks: None,
+        digest: None,
         rejected: Vec::new(),
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn registration(number: usize) -> Registration {
         tools: (0..10).map(|n| tool(&format!("tool_{number}_{n}_x"))).collect(),
         needs: Vec::new(),
         hooks: None,
+        digest: None,
         rejected: Vec::new(),
     }
 }

@@ -29,6 +29,7 @@ pub fn registration() -> Registration {
         tools: vec![Arc::new(ResultRead::new())],
         needs: Vec::new(),
         hooks: None,
+        digest: None,
         rejected: Vec::new(),
     }
 }

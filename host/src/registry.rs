@@ -44,6 +44,8 @@ pub struct Entry {
     pub output: Option<Arc<Schema>>,
     /// Who published it.
     pub source: SourceId,
+    /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
+    pub digest: Option<Arc<str>>,
     /// Turns of its source.
     pub permits: Arc<Semaphore>,
     /// The generation in which its source was published, which tells two builds apart.
@@ -262,6 +264,7 @@ fn assemble(
                     parameters: Arc::clone(&compiled.parameters),
                     output: compiled.output.clone(),
                     source: claim.source.clone(),
+                    digest: live.registration.digest.clone(),
                     permits: Arc::clone(&live.permits),
                     published: live.published,
                 };

@@ -242,6 +242,7 @@ impl Loader {
                 tools: registered.specs.into_iter().map(tool).collect(),
                 needs: registered.needs,
                 hooks: None,
+                digest: Some(Arc::clone(&digest)),
                 rejected: registered.rejected,
             },
             facts: Facts {

@@ -37,6 +37,7 @@ impl MissingHooks {
             tools: Vec::new(),
             needs: Vec::new(),
             hooks: Some(Arc::new(self)),
+            digest: None,
             rejected: Vec::new(),
         }
     }

@@ -42,6 +42,7 @@ fn registration(specs: Vec<ToolSpec>, needs: Vec<Need>) -> Registration {
         tools: specs.into_iter().map(|spec| Arc::new(Shown(spec)) as Arc<dyn Tool>).collect(),
         needs,
         hooks: None,
+        digest: None,
         rejected: Vec::new(),
     }
 }

@@ -102,6 +102,10 @@ pub enum Code {
     Denied,
     /// Too many calls at once; the wait for a turn was over.
     Busy,
+    /// Its plugin crashed too often, or was stopped too often by a limit of its own.
+    Quarantined,
+    /// Its plugin waits for a person to look at it.
+    Pending,
     /// The session has not this tool.
     NotInSession,
     /// The tool says that something it requires is missing.
@@ -140,6 +144,8 @@ impl Code {
             Code::InvalidArguments => "invalid_arguments",
             Code::Denied => "denied",
             Code::Busy => "busy",
+            Code::Quarantined => "quarantined",
+            Code::Pending => "pending",
             Code::NotInSession => "not_in_session",
             Code::Unavailable => "unavailable",
             Code::Deadline => "deadline",
@@ -158,6 +164,8 @@ impl Code {
             | Code::InvalidArguments
             | Code::Denied
             | Code::Busy
+            | Code::Quarantined
+            | Code::Pending
             | Code::NotInSession
             | Code::Unavailable => Class::Rejected,
             Code::Deadline | Code::Memory | Code::OutputTooLarge | Code::Trap => Class::Aborted,

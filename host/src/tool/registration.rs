@@ -106,6 +106,8 @@ pub struct Registration {
     pub needs: Vec<Need>,
     /// Its hooks, if it asked for some and was granted them.
     pub hooks: Option<Arc<dyn Hooks>>,
+    /// SHA-256 of the bytes it was made of, in hexadecimal, if it was made of bytes.
+    pub digest: Option<Arc<str>>,
     /// Tools it declared that are none, each with the reason.
     pub rejected: Vec<Rejection>,
 }
