@@ -1,6 +1,7 @@
 //! What `doctor` finds, with which exit code.
 
 use expect_test::expect;
+use toolhost::lock;
 
 use crate::explain::{two_of_one_name, without_digests};
 use crate::support::{Lab, guest};
@@ -13,7 +14,7 @@ fn doctor_finds_what_is_broken() {
         exit 1
         FILE                 SOURCE         DIGEST        STATE
         plugins/broken.wasm  plugin:broken  -             not loaded
-        plugins/fates.wasm   plugin:fates   DIGEST......  ready, untrusted
+        plugins/fates.wasm   plugin:fates   DIGEST......  ready
         plugins/json.wasm    plugin:json    DIGEST......  ready, untrusted
         plugins/twin.wasm    plugin:twin    DIGEST......  not counted: plugins/json.wasm is the same plugin
 
@@ -53,7 +54,7 @@ fn doctor_is_content_with_what_works() {
     expect![[r#"
         exit 0
         FILE                SOURCE        DIGEST        STATE
-        plugins/fates.wasm  plugin:fates  DIGEST......  ready, untrusted
+        plugins/fates.wasm  plugin:fates  DIGEST......  ready
         plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
 
         Worth knowing:
@@ -77,7 +78,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
         FILE                SOURCE        DIGEST        STATE
         plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
-        plugins/other.wasm  plugin:other  DIGEST......  ready, untrusted
+        plugins/other.wasm  plugin:other  DIGEST......  ready
 
         Worth knowing:
           plugin:copy `json_query`: replaced by the tool of the same name of plugin:other
@@ -90,7 +91,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
         FILE                SOURCE        DIGEST        STATE
         plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
-        plugins/other.wasm  plugin:other  DIGEST......  ready, untrusted
+        plugins/other.wasm  plugin:other  DIGEST......  ready
 
         Left out:
           plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
@@ -108,22 +109,26 @@ fn doctor_names_grants_that_give_nothing() {
         "[plugins.fates]\nallow_tool_override = true\nenv = [\"TOKEN\"]\n\
          [plugins.gone]\nenv = [\"TOKEN\"]\n",
     );
+    lock::unpin(&lab.home().join("state"), "fates").expect("unpinned");
     expect![[r#"
         exit 1
         FILE                SOURCE        DIGEST        STATE
         plugins/fates.wasm  plugin:fates  DIGEST......  ready, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
 
+        Left out:
+          plugin:fates `needs_token`: `web` is a built-in toolset; choose another, or set `plugins.fates.allow_tool_override = true` in toolhost.toml
+          plugin:fates `offline`: `web` is a built-in toolset; choose another, or set `plugins.fates.allow_tool_override = true` in toolhost.toml
+
         Grants that give nothing:
-          plugin:fates: TOKEN is pending: nobody has granted it to these bytes; look at it with `toolhost inspect HOME/project/plugins/fates.wasm`, then `toolhost grant fates --env TOKEN`
+          plugin:fates: TOKEN is pending: nobody has trusted these bytes; look at them with `toolhost inspect HOME/project/plugins/fates.wasm`, then run `toolhost trust fates`
+          plugin:fates: `allow_tool_override` is pending: nobody has trusted these bytes; look at them with `toolhost inspect HOME/project/plugins/fates.wasm`, then run `toolhost trust fates`
 
         Worth knowing:
-          plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
-          plugin:fates `offline`: no network
           plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook 'pre-call:*'`
           [plugins.gone]: holds grants, and no folder has a plugin of this id; if it is gone for good, run `toolhost revoke gone`
 
-        Broken: 1 grant gives nothing.
+        Broken: 2 tools are left out, 2 grants give nothing.
         --- stderr
     "#]].assert_eq(&doctor(&lab, &["--disable", "web"]));
 }

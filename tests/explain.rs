@@ -12,7 +12,7 @@ pub(crate) fn two_of_one_name() -> Lab {
     Lab::new()
         .with("json.wasm", guest("json"))
         .with("copy.wasm", guest("json"))
-        .with("other.wasm", made(&json!({ "tools": tools })))
+        .granted("other", made(&json!({ "tools": tools })))
 }
 
 /// Digests change whenever a guest is built with another compiler.
@@ -38,7 +38,7 @@ fn explain_tells_the_whole_chain() {
             exit 0
             --- stdout
             plugin:fates
-              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/fates.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `works` by plugin:fates
@@ -65,7 +65,7 @@ fn explain_tells_the_whole_chain() {
             exit 0
             --- stdout
             plugin:fates
-              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/fates.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `works` by plugin:fates
@@ -92,7 +92,7 @@ fn explain_tells_the_whole_chain() {
             exit 0
             --- stdout
             plugin:fates
-              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/fates.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `works` by plugin:fates
@@ -119,7 +119,7 @@ fn explain_tells_the_whole_chain() {
             exit 0
             --- stdout
             plugin:fates
-              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/fates.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `needs_token` by plugin:fates
@@ -151,7 +151,7 @@ fn explain_tells_the_whole_chain() {
               "sources": [
                 {
                   "what": "plugin:fates",
-                  "file": "plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)",
+                  "file": "plugins/fates.wasm (in a project's folder, trusted)",
                   "digest": "sha256:DIGEST",
                   "plugin": "made 1.0.0, built for contract 0.1.0",
                   "registered": "`offline` by plugin:fates",
@@ -198,7 +198,7 @@ fn explain_says_who_has_the_name() {
               not counted: plugins/copy.wasm is the same plugin
 
             plugin:other
-              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
@@ -226,7 +226,7 @@ fn explain_says_who_has_the_name() {
             exit 0
             --- stdout
             plugin:other
-              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               rejected: `terminal` is the name of a core tool; rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml
@@ -259,7 +259,7 @@ fn explain_says_who_has_the_name() {
               not counted: plugins/copy.wasm is the same plugin
 
             plugin:other
-              file: plugins/other.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `json_query` by plugin:other
@@ -293,7 +293,7 @@ fn explain_knows_grants_and_hooks() {
             exit 0
             --- stdout
             plugin:fates
-              file: plugins/fates.wasm (in a project's folder: untrusted, so it takes no name from another)
+              file: plugins/fates.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
               registered: `needs_token` by plugin:fates

@@ -99,8 +99,11 @@ async fn a_directory_is_held_by_handle() {
 async fn pending(lab: &Lab, expected: &str) {
     let host = lab.host().await;
     let statuses = host.loaded().await;
-    let grants = statuses[0].state.as_ref().expect("it loads").grants.join("\n");
-    assert!(grants.contains(expected), "{grants}");
+    let ready = statuses[0].state.as_ref().expect("it loads");
+    let waits =
+        ready.pending.iter().map(|pending| format!("{}; {}", pending.why, pending.meanwhile));
+    let said = ready.grants.iter().cloned().chain(waits).collect::<Vec<_>>().join("\n");
+    assert!(said.contains(expected), "{said}");
     says_no(&ask(&host, "look", "/data").await);
 }
 
@@ -108,13 +111,17 @@ async fn pending(lab: &Lab, expected: &str) {
 async fn a_grant_without_a_pin_is_pending() {
     let lab = granted("ro");
     lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
-    pending(&lab, "is pending: nobody has granted it to these bytes; look at it with").await;
+    pending(&lab, "is pending: nobody has trusted these bytes; look at them with").await;
 }
 
 #[tokio::test]
 async fn a_grant_to_other_bytes_is_pending() {
     let lab = granted("ro").with("probe.wasm", built_for("0.1.1", guest("probe")));
-    pending(&lab, "is pending: its bytes have changed since it was granted").await;
+    pending(
+        &lab,
+        "its bytes are not those that were trusted; it serves without what it was granted",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -127,7 +134,7 @@ async fn a_grant_to_the_same_id_elsewhere_is_pending() {
     };
     lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
     lock::pin(&lab.home().join("state"), &pin).expect("pinned");
-    pending(&lab, "nobody has granted it to these bytes").await;
+    pending(&lab, "nobody has trusted these bytes").await;
 }
 
 #[tokio::test]
@@ -270,7 +277,7 @@ fn a_new_grant_revives_no_old_one_for_other_bytes() {
     assert!(refused.contains(&all), "{refused}");
     let config = fs::read_to_string(lab.home().join("toolhost.toml")).expect("a configuration");
     assert!(!config.contains("TOKEN"), "{config}");
-    assert!(lab.run(&["list"]).contains("is pending: its bytes have changed"));
+    assert!(lab.run(&["list"]).contains("its bytes are not those that were trusted"));
     let both = ["grant", "probe", "--dir", "data:ro", "--env", "TOKEN"];
     assert!(lab.run(&both).starts_with("exit 0"), "{}", lab.run(&both));
 }

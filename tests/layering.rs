@@ -12,6 +12,7 @@ const ROOMS: [&[&str]; 12] = [
         "arguments",
         "authority",
         "batch",
+        "difference",
         "guardrails",
         "repair",
         "result",

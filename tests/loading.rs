@@ -151,7 +151,7 @@ async fn tools_that_break_a_rule_are_left_out_alone() {
 async fn the_operator_lets_a_plugin_override() {
     let lab = Lab::new()
         .config("[plugins.x]\nallow_tool_override = true")
-        .with("x.wasm", registering("override echo"))
+        .granted("x", registering("override echo"))
         .with("probe.wasm", guest("probe"));
     let host = lab.host().await;
     assert_eq!(answer(&host, "echo", json!({})).await, r#"{"result":"echo of override echo"}"#);

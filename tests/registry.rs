@@ -54,7 +54,9 @@ pub(crate) fn registration(id: &str, tools: Vec<Arc<dyn Tool>>) -> Registration 
         needs: Vec::new(),
         hooks: None,
         digest: None,
+        trusted: false,
         rejected: Vec::new(),
+        waiting: Vec::new(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn fates() -> Vec<u8> {
 
 /// A folder with that plugin, which may join built-in toolsets, and toolsets of a user.
 pub(crate) fn lab() -> Lab {
-    Lab::new().with("fates.wasm", fates()).with("json.wasm", guest("json")).config(
+    Lab::new().granted("fates", fates()).with("json.wasm", guest("json")).config(
         "[plugins.fates]\nallow_tool_override = true\n\
          [toolsets.mine]\ndescription = \"What I use.\"\ntools = [\"works\", \"gone\"]\nincludes = [\"data\", \"wbe\"]\n\
          [toolsets.here]\nincludes = [\"there\"]\n\
@@ -197,7 +197,7 @@ fn list_counts_tokens() {
             json_query         data     plugin:json   ready, untrusted  242     40.8%
             result_read        results  builtin       ready             166     28.0%
             json_schema_infer  data     plugin:json   ready, untrusted  153     25.8%
-            works              made     plugin:fates  ready, untrusted  32      5.4%
+            works              made     plugin:fates  ready             32      5.4%
             needs_token        web      plugin:fates  unavailable       34      -
             offline            web      plugin:fates  unavailable       33      -
 
@@ -242,7 +242,7 @@ fn list_counts_tokens() {
                   "name": "works",
                   "toolset": "made",
                   "source": "plugin:fates",
-                  "state": "ready, untrusted",
+                  "state": "ready",
                   "tokens": 32,
                   "share_percent": 100.0
                 },
@@ -267,6 +267,7 @@ fn list_counts_tokens() {
               ],
               "tokens": 32,
               "not_loaded": [],
+              "pending": [],
               "left_out": [],
               "idle_grants": []
             }

@@ -187,7 +187,7 @@ fn a_project_can_only_narrow() {
         --- stdout
         a
         --- stderr
-        warning: what `[plugins.probe]` in the project's toolhost.toml allows is ignored: a project can only narrow; set it in HOME/toolhost.toml
+        warning: what `[plugins.probe]` in the project's toolhost.toml allows is ignored: nobody has trusted this project; look at it, then run `toolhost trust .`; until then it can only narrow what HOME/toolhost.toml allows
     "#]].assert_eq(&lab.run(&["call", "echo", "--arg", "text=a"]));
 }
 

@@ -47,7 +47,9 @@ pub(crate) fn registration(number: usize) -> Registration {
         needs: Vec::new(),
         hooks: None,
         digest: None,
+        trusted: false,
         rejected: Vec::new(),
+        waiting: Vec::new(),
     }
 }
 

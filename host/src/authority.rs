@@ -213,6 +213,23 @@ impl Grants {
         self.all().into_iter().map(|(kind, text)| kind.flag_for(&text)).collect()
     }
 
+    /// Adds all that `other` grants.
+    pub fn extend(&mut self, other: &Grants) {
+        fn extend<T: Clone + PartialEq>(ours: &mut Vec<T>, theirs: &[T]) {
+            for grant in theirs {
+                if !ours.contains(grant) {
+                    ours.push(grant.clone());
+                }
+            }
+        }
+        extend(&mut self.dirs, &other.dirs);
+        extend(&mut self.http, &other.http);
+        extend(&mut self.env, &other.env);
+        extend(&mut self.secrets, &other.secrets);
+        extend(&mut self.hooks, &other.hooks);
+        self.kv |= other.kv;
+    }
+
     /// Keeps only what `other` grants as well, and tells whether `other` grants more.
     pub fn narrow(&mut self, other: &Grants) -> bool {
         fn narrow<T: PartialEq>(ours: &mut Vec<T>, theirs: &[T]) -> bool {

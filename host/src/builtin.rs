@@ -30,7 +30,9 @@ pub fn registration() -> Registration {
         needs: Vec::new(),
         hooks: None,
         digest: None,
+        trusted: true,
         rejected: Vec::new(),
+        waiting: Vec::new(),
     }
 }
 

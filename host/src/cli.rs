@@ -22,6 +22,7 @@ mod secret;
 mod selection;
 mod serve;
 mod toolsets;
+mod trust;
 mod ui;
 
 use std::path::PathBuf;
@@ -89,6 +90,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
+    Trust(trust::Arguments),
     Secret(secret::Arguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
@@ -134,6 +136,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
+        Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
         Command::Secret(arguments) => secret::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,

@@ -16,6 +16,7 @@
 //! kv = true                      # a store of its own
 //! hooks = ["pre-call:web_*"]     # EVENT:TOOL
 //! exclusive = [["dirs", "http"]] # one call uses only one kind of a group
+//! update = "same-needs"          # new bytes that ask for no more keep the grants; else "never"
 //!
 //! [toolsets.mine]                # toolsets of one's own
 //! description = "What I use"
@@ -28,15 +29,24 @@
 //! warn_after = { exact_failure = 2, same_tool_failure = 3, idempotent_no_progress = 2 }
 //! hard_stop_after = { exact_failure = 5, same_tool_failure = 8, idempotent_no_progress = 5 }
 //!
+//! [mcp_servers.github]           # read and trusted, and not mounted yet
+//! command = "github-mcp"         # or url = "https://..."
+//!
 //! [platforms.cli]                # what `--platform cli` enables
 //! toolsets = ["web", "mine"]
 //! known = ["data"]               # plugins' toolsets that are off unless listed
 //! ```
+//!
+//! A project's own `toolhost.toml` narrows what the user's allows, and no more, until a person
+//! has trusted the project with this very file; from then on its `[plugins]` count for the
+//! plugins of the project's folder, as if the user had written them, and its servers.
 
 mod edit;
 mod reader;
+mod server;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use toml_edit::Document;
@@ -49,6 +59,7 @@ use crate::toolset::{Platform, UserToolset};
 use reader::Reader;
 
 pub use edit::{with_grants, without_grants};
+pub use server::ServerConfig;
 
 /// What an operator configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +74,19 @@ pub struct Config {
     pub platforms: BTreeMap<String, Platform>,
     /// When calls that turn in circles are warned of or refused.
     pub guardrails: GuardrailSettings,
+    /// MCP servers, by name. They can be trusted; this version does not mount them.
+    pub servers: BTreeMap<String, ServerConfig>,
+    /// What a trusted project says of the plugins in its own folder.
+    pub project: Option<Project>,
+}
+
+/// What a trusted project says of its own plugins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Project {
+    /// The folder of its plugins, without links.
+    pub folder: PathBuf,
+    /// What it says of them, by id.
+    pub plugins: BTreeMap<PluginId, PluginConfig>,
 }
 
 /// What an operator says of one plugin.
@@ -74,6 +98,19 @@ pub struct PluginConfig {
     pub grants: Grants,
     /// Kinds of authority of which one call may use only one.
     pub exclusive: Vec<Exclusive>,
+    /// What new bytes of a plugin that was granted something come to.
+    pub update: Update,
+}
+
+/// What new bytes of a trusted plugin come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Update {
+    /// They wait until a person trusts them.
+    #[default]
+    Never,
+    /// They are trusted if they ask for nothing that the trusted ones did not ask for, and have
+    /// no suspect texts.
+    SameNeeds,
 }
 
 /// What is wrong with a configuration, and where.
@@ -87,17 +124,55 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// Takes over from `project` what allows less, and returns the ids of plugins for which it
-    /// asked for more, in vain.
-    ///
-    /// `project` is a configuration read on top of this one. Its toolsets and platforms give
-    /// no right, so they count, unless this one has others of the same name.
-    pub fn narrow(&mut self, project: &Config) -> Vec<PluginId> {
+    /// What is said of the plugin `id` of `folder`.
+    pub fn plugin(&self, id: &PluginId, folder: &Path) -> PluginConfig {
+        let mut ours = self.plugins.get(id).cloned().unwrap_or_default();
+        let project = self.project.as_ref().filter(|project| project.folder == folder);
+        if let Some(theirs) = project.and_then(|project| project.plugins.get(id)) {
+            ours.grants.extend(&theirs.grants);
+            ours.allow_tool_override |= theirs.allow_tool_override;
+            let new = theirs.exclusive.iter().filter(|group| !ours.exclusive.contains(group));
+            let new: Vec<Exclusive> = new.cloned().collect();
+            ours.exclusive.extend(new);
+            if ours.update == Update::Never {
+                ours.update = theirs.update;
+            }
+        }
+        ours
+    }
+
+    /// Takes over what a trusted project says, for the plugins of `folder`, which is a path
+    /// without links. `project` is a configuration read on its own; its limits only narrow.
+    pub fn trust(&mut self, project: Config, folder: PathBuf) {
+        self.narrow_house(&project);
+        for (name, server) in project.servers {
+            self.servers.entry(name).or_insert(server);
+        }
+        self.project = Some(Project { folder, plugins: project.plugins });
+    }
+
+    /// Lowers limits, and takes over what gives no right.
+    fn narrow_house(&mut self, project: &Config) {
         // A hook that is stopped early may be a guard.
         let hook_time_max = self.limits.hook_time_max;
         self.limits.narrow(&project.limits);
         self.limits.hook_time_max = hook_time_max;
-        let mut refused = Vec::new();
+        for (name, toolset) in &project.toolsets {
+            self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
+        }
+        for (name, platform) in &project.platforms {
+            self.platforms.entry(name.clone()).or_insert_with(|| platform.clone());
+        }
+    }
+
+    /// Takes over from `project` what allows less, and returns what it asked for in vain, as
+    /// tables of its file.
+    ///
+    /// `project` is a configuration read on top of this one. Its toolsets and platforms give
+    /// no right, so they count, unless this one has others of the same name.
+    pub fn narrow(&mut self, project: &Config) -> Vec<String> {
+        self.narrow_house(project);
+        let mut refused: Vec<PluginId> = Vec::new();
         for (id, theirs) in &project.plugins {
             let ours = self.plugins.entry(id.clone()).or_default();
             let more = ours.grants.narrow(&theirs.grants);
@@ -106,7 +181,11 @@ impl Config {
             }
             ours.allow_tool_override &= theirs.allow_tool_override;
             // Read on top of ours, so what is missing there was written over.
-            let missing = ours.exclusive.iter().any(|group| !theirs.exclusive.contains(group));
+            let missing = ours.exclusive.iter().any(|group| !theirs.exclusive.contains(group))
+                || (theirs.update, ours.update) == (Update::SameNeeds, Update::Never);
+            if theirs.update == Update::Never {
+                ours.update = Update::Never;
+            }
             ours.exclusive.extend(
                 theirs
                     .exclusive
@@ -119,13 +198,10 @@ impl Config {
                 refused.push(id.clone());
             }
         }
-        for (name, toolset) in &project.toolsets {
-            self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
-        }
-        for (name, platform) in &project.platforms {
-            self.platforms.entry(name.clone()).or_insert_with(|| platform.clone());
-        }
-        refused
+        let servers =
+            project.servers.iter().filter(|(name, server)| self.servers.get(*name) != Some(server));
+        let tables = refused.iter().map(|id| format!("plugins.{id}"));
+        tables.chain(servers.map(|(name, _)| format!("mcp_servers.{name}"))).collect()
     }
 
     /// The names of all variables that some plugin was granted, sorted.
@@ -139,8 +215,9 @@ impl Config {
     }
 
     fn names(&self, of: impl Fn(&Grants) -> Vec<String>) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.plugins.values().flat_map(|plugin| of(&plugin.grants)).collect();
+        let project = self.project.iter().flat_map(|project| project.plugins.values());
+        let plugins = self.plugins.values().chain(project);
+        let mut names: Vec<String> = plugins.flat_map(|plugin| of(&plugin.grants)).collect();
         names.sort();
         names.dedup();
         names
@@ -158,7 +235,7 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
     })?;
     let reader = Reader { text };
     let mut config = base.clone();
-    let known = ["limits", "plugins", "toolsets", "platforms", "guardrails"];
+    let known = ["limits", "plugins", "toolsets", "platforms", "guardrails", "mcp_servers"];
     for (key, item) in reader.entries(document.as_table(), &known)? {
         let table = reader.table(key, item)?;
         match key {
@@ -166,6 +243,7 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
             "plugins" => reader.plugins(table, &mut config.plugins)?,
             "guardrails" => reader.guardrails(table, &mut config.guardrails)?,
             "toolsets" => reader.toolsets(table, &mut config.toolsets)?,
+            "mcp_servers" => reader.servers(table, &mut config.servers)?,
             _ => reader.platforms(table, &mut config.platforms)?,
         }
     }
@@ -209,7 +287,7 @@ mod tests {
         assert_eq!(ours.limits.wall_time_max, Duration::from_secs(120));
         assert_eq!(ours.limits.tools_max.0, 3);
         assert!(ours.plugins.values().all(|plugin| !plugin.allow_tool_override));
-        assert_eq!(refused, [PluginId::from_stem("b").expect("an id")]);
+        assert_eq!(refused, ["plugins.b"]);
     }
 
     #[test]

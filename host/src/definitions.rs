@@ -21,6 +21,7 @@ use crate::limits::Limits;
 use crate::registry::{Catalog, Entry};
 use crate::schema::{self, Definition, Format, Schema};
 use crate::session::{self, Session};
+use crate::suspicion;
 use crate::text;
 use crate::tool::SourceId;
 use crate::toolset::{Selected, Selection};
@@ -199,7 +200,7 @@ impl Definitions {
         let collect = async {
             while let Some((place, entry, answer)) = answers.next().await {
                 let changed = answer.and_then(|answer| match answer {
-                    Some(text) => self.changed(&definitions[place], &text).map(Some),
+                    Some(text) => self.changed(entry, &definitions[place], &text).map(Some),
                     None => Ok(None),
                 });
                 match changed {
@@ -223,7 +224,12 @@ impl Definitions {
     }
 
     /// A definition with what `describe` answered, if that can be used.
-    fn changed(&self, registered: &Definition, text: &str) -> Result<Definition, String> {
+    fn changed(
+        &self,
+        entry: &Entry,
+        registered: &Definition,
+        text: &str,
+    ) -> Result<Definition, String> {
         let allowed = self.limits.schema_bytes_max.as_usize()
             + 2 * self.limits.description_bytes_max.as_usize();
         if text.len() > allowed {
@@ -254,6 +260,12 @@ impl Definitions {
                     ));
                 }
             }
+        }
+        // At registration, such a text would have made the plugin wait for a person.
+        let found = (!entry.trusted)
+            .then(|| suspicion::in_definition(&definition.description, &definition.parameters));
+        if let Some(found) = found.iter().flatten().next() {
+            return Err(format!("its answer is suspect, and nobody trusted the plugin: {found}"));
         }
         Ok(definition)
     }

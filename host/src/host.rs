@@ -2,7 +2,7 @@
 
 mod look;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -109,9 +109,11 @@ impl Host {
     /// If the engine refuses this machine, or what the host remembers is damaged.
     pub fn start(settings: HostSettings) -> Result<Host, StartError> {
         let remembered = match &settings.state {
-            Some(state) => {
-                Remembered { bundled: lock::bundled_digests(state)?, pins: lock::pins(state)? }
-            }
+            Some(state) => Remembered {
+                bundled: lock::bundled_digests(state)?,
+                lock: lock::load(state)?,
+                state: Some(state.clone()),
+            },
             None => Remembered::default(),
         };
         let limits = Arc::new(settings.config.limits.clone());
@@ -119,8 +121,7 @@ impl Host {
         // Plugins register beside the calls, as many at once as are loaded side by side.
         let instances_max = calls_max + 2 * cores();
         let loader = Arc::new(loader(Arc::clone(&limits), instances_max, &settings)?);
-        // The recorded owners of names join with the lock file.
-        let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
+        let registry = Arc::new(Registry::new(Arc::clone(&limits), remembered.owners()));
         registry.publish([builtin::registration()]);
         let availability = Arc::new(Availability::new(&limits));
         let dispatch = Arc::new(Dispatch::new(

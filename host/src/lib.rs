@@ -9,7 +9,7 @@
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
-//! | [`guardrails`], [`suspicion`] | models that turn in circles; texts to look at twice |
+//! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
 //! | [`config`], [`lock`], [`process`] | files and commands |
 //! | [`egress`], [`secret`], [`store`] | outgoing HTTP; values nobody is shown; what plugins keep |
 //! | [`plugin`] | a component as a registration |
@@ -30,6 +30,7 @@ pub mod tool;
 pub mod arguments;
 pub mod authority;
 pub mod batch;
+pub mod difference;
 pub mod guardrails;
 pub mod repair;
 pub mod result;

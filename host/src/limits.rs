@@ -254,6 +254,10 @@ limits! {
     kv_value_bytes_max: Bytes = Bytes(MIB), Bytes(16) => Bytes(16 * MIB);
     /// All of one plugin's store on each side, keys and values together.
     kv_bytes_max: Bytes = Bytes(64 * MIB), Bytes(KIB) => Bytes(4 * GIB);
+    /// Builds that are kept of each plugin, to serve when a newer one is broken or waits.
+    kept_builds_max: Count = Count(5), Count(1) => Count(100);
+    /// All kept builds of all plugins; the oldest that serve nothing make way.
+    kept_builds_bytes_max: Bytes = Bytes(GIB), Bytes(0) => Bytes(64 * GIB);
     /// Refusals of one call that its outcome names.
     refusals_max: Count = Count(16), Count(0) => Count(1_000);
     /// Opens of files of one plugin that never came back, as on a dead network disk; then it

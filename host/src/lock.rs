@@ -2,22 +2,33 @@
 //!
 //! `bundled.json` has the digests of the plugins that `make` built. Only bytes with one of these
 //! digests count as bundled, wherever they lie; so a copied name gains nothing. `toolhost.lock`
-//! has the digests that grants were given to: other bytes in the same place get nothing.
-//! Any number of processes share these files.
+//! has what was seen and what was trusted: for each plugin (a folder and an id) the bytes that a
+//! person trusted, the build that was last in order, and the builds that are kept; who has which
+//! name; and which projects and MCP servers were trusted. Any number of processes share these
+//! files. A host remembers what it sees here; only a person's command trusts.
+
+mod bundled;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::difference::Outline;
 use crate::record;
 
-/// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
-const DIGESTS_MAX: usize = 16;
-const BUNDLED: &str = "bundled.json";
+pub use bundled::{bundled_digests, record_bundled};
+
+/// Plugins remembered; then those make way that nobody trusted and that are gone.
+const PLUGINS_MAX: usize = 4_096;
+/// Names remembered with their owners; then no more are.
+const NAMES_MAX: usize = 65_536;
+/// Owners remembered for one name, each in a folder of its own.
+const OWNERS_MAX: usize = 16;
 const LOCK: &str = "toolhost.lock";
 
 /// Why the file cannot be used.
@@ -32,7 +43,7 @@ pub enum LockError {
         error: std::io::Error,
     },
     /// It is not what this host writes.
-    #[error("{path} is damaged ({problem}); remove it, then run `make` or grant again", path = path.display())]
+    #[error("{path} is damaged ({problem}); remove it, then run `make` or trust and grant again", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -41,24 +52,90 @@ pub enum LockError {
     },
 }
 
-/// The file as it is written.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Bundled {
-    /// For each plugin id the digests of its builds, the newest last.
-    plugins: BTreeMap<String, Vec<String>>,
-}
-
 /// `toolhost.lock` as it is written.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Lock {
-    plugins: Vec<Pin>,
+pub struct Lock {
+    /// What is known of plugins.
+    #[serde(default)]
+    pub plugins: Vec<Known>,
+    /// Who had a name first: for each name its owners, the first one first.
+    #[serde(default)]
+    pub names: BTreeMap<String, Vec<Owner>>,
+    /// Projects that were trusted.
+    #[serde(default)]
+    pub projects: Vec<Project>,
+    /// MCP servers that were trusted.
+    #[serde(default)]
+    pub servers: Vec<Server>,
 }
 
-/// The bytes that the grants of a plugin were given to.
+/// What is known of one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The folder of the plugin, without links.
+    pub folder: PathBuf,
+    /// Its id.
+    pub id: String,
+    /// SHA-256 of the bytes that were trusted, in hexadecimal, if any were: what it was granted
+    /// was granted to them.
+    #[serde(default, alias = "digest", skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<String>,
+    /// The build that was last in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Build>,
+    /// Digests of the builds that are kept, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+    /// When it was first seen, as RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seen: Option<String>,
+}
+
+/// One build of a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub digest: String,
+    /// What it declared.
+    pub outline: Outline,
+}
+
+/// The plugin that had a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// The folder of the plugin.
+    pub folder: PathBuf,
+    /// Its id.
+    pub id: String,
+}
+
+/// A project that was trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Project {
+    /// Its folder, without links.
+    pub folder: PathBuf,
+    /// SHA-256 of its `toolhost.toml` at that time, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+}
+
+/// An MCP server that was trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Its name in the configuration.
+    pub name: String,
+    /// SHA-256 of its entry there.
+    pub digest: String,
+}
+
+/// The bytes that a plugin is trusted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// The folder of the plugin, without links.
     pub folder: PathBuf,
@@ -68,76 +145,151 @@ pub struct Pin {
     pub digest: String,
 }
 
-/// Returns the digests of all bundled plugins, each with its age: how many builds of the same
-/// plugin are newer. Without the file there are none.
+impl Lock {
+    /// What is known of a plugin.
+    pub fn plugin(&self, folder: &Path, id: &str) -> Option<&Known> {
+        self.plugins.iter().find(|known| known.folder == folder && known.id == id)
+    }
+
+    /// The same, to be changed; what was not known is first seen now.
+    pub fn plugin_mut(&mut self, folder: &Path, id: &str) -> &mut Known {
+        let is_it = |known: &Known| known.folder == folder && known.id == id;
+        let index = self.plugins.iter().position(is_it).unwrap_or_else(|| {
+            self.make_way();
+            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+            self.plugins.push(Known {
+                folder: folder.to_owned(),
+                id: id.to_owned(),
+                first_seen: Some(now),
+                ..Known::default()
+            });
+            self.plugins.len() - 1
+        });
+        &mut self.plugins[index]
+    }
+
+    /// Tells whether these bytes of a plugin were trusted.
+    pub fn trusts(&self, folder: &Path, id: &str, digest: &str) -> bool {
+        self.plugin(folder, id).is_some_and(|known| known.trusted.as_deref() == Some(digest))
+    }
+
+    /// Trusts bytes of a plugin, in place of what was trusted before.
+    pub fn trust(&mut self, pin: &Pin) {
+        self.plugin_mut(&pin.folder, &pin.id).trusted = Some(pin.digest.clone());
+    }
+
+    /// The project of this folder, if it was trusted.
+    pub fn project(&self, folder: &Path) -> Option<&Project> {
+        self.projects.iter().find(|project| project.folder == folder)
+    }
+
+    /// Tells whether the plugins of a folder are those of a trusted project: the folder itself,
+    /// or `plugins` within it.
+    pub fn trusts_folder(&self, folder: &Path) -> bool {
+        let within = folder.parent().filter(|_| folder.ends_with("plugins"));
+        self.project(folder).is_some()
+            || within.is_some_and(|within| self.project(within).is_some())
+    }
+
+    /// Trusts a project, in place of what was trusted of it before.
+    pub fn trust_project(&mut self, project: Project) {
+        self.projects.retain(|known| known.folder != project.folder);
+        self.projects.push(project);
+    }
+
+    /// Trusts a server, in place of what was trusted before under its name.
+    pub fn trust_server(&mut self, server: Server) {
+        self.servers.retain(|known| known.name != server.name);
+        self.servers.push(server);
+    }
+
+    /// Remembers that a plugin has a name, if there is room.
+    pub fn own(&mut self, name: &str, owner: Owner) {
+        let has_room = self.names.len() < NAMES_MAX || self.names.contains_key(name);
+        if has_room {
+            let owners = self.names.entry(name.to_owned()).or_default();
+            if owners.len() < OWNERS_MAX && !owners.contains(&owner) {
+                owners.push(owner);
+            }
+        }
+    }
+
+    /// Forgets plugins that nobody trusted and whose folders are gone, if there are too many;
+    /// then the oldest that nobody trusted.
+    fn make_way(&mut self) {
+        if self.plugins.len() < PLUGINS_MAX {
+            return;
+        }
+        self.plugins.retain(|known| known.trusted.is_some() || known.folder.is_dir());
+        if self.plugins.len() >= PLUGINS_MAX
+            && let Some(oldest) = self.plugins.iter().position(|known| known.trusted.is_none())
+        {
+            self.plugins.remove(oldest);
+        }
+    }
+}
+
+/// Reads the lock. Without the file it is empty.
 ///
 /// # Errors
 /// If the file exists and cannot be read, or is damaged.
-pub fn bundled_digests(state: &Path) -> Result<BTreeMap<(String, String), usize>, LockError> {
-    let bundled: Bundled = read(&state.join(BUNDLED))?;
-    let aged = |(id, digests): (String, Vec<String>)| {
-        let digests = digests.into_iter().rev().enumerate();
-        digests.map(move |(age, digest)| ((id.clone(), digest), age))
-    };
-    Ok(bundled.plugins.into_iter().flat_map(aged).collect())
+pub fn load(state: &Path) -> Result<Lock, LockError> {
+    read(&state.join(LOCK))
 }
 
-/// Remembers that these plugins, by id and digest, were built here.
+/// Reads a lock from its text.
+///
+/// # Errors
+/// In one sentence, if it is not what this host writes.
+pub fn parse(text: &str) -> Result<Lock, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Changes the lock, while no other process does; writes it only if it has changed.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
-pub fn record_bundled(state: &Path, built: &[(String, String)]) -> Result<(), LockError> {
-    change(state, BUNDLED, |bundled: &mut Bundled| {
-        for (id, digest) in built {
-            let digests = bundled.plugins.entry(id.clone()).or_default();
-            digests.retain(|known| known != digest);
-            digests.push(digest.clone());
-            let over = digests.len().saturating_sub(DIGESTS_MAX);
-            digests.drain(..over);
-        }
-    })
+pub fn change<T>(state: &Path, change: impl FnOnce(&mut Lock) -> T) -> Result<T, LockError> {
+    rewrite(state, LOCK, change)
 }
 
-/// Returns the pins of all plugins. Without the file there are none.
-///
-/// # Errors
-/// If the file exists and cannot be read, or is damaged.
-pub fn pins(state: &Path) -> Result<Vec<Pin>, LockError> {
-    read(&state.join(LOCK)).map(|lock: Lock| lock.plugins)
-}
-
-/// Pins a plugin, in place of what was pinned for it before.
+/// Trusts bytes of a plugin, in place of what was trusted before.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
 pub fn pin(state: &Path, pin: &Pin) -> Result<(), LockError> {
-    change(state, LOCK, |lock: &mut Lock| {
-        lock.plugins.retain(|known| (&known.folder, &known.id) != (&pin.folder, &pin.id));
-        lock.plugins.push(pin.clone());
-    })
+    change(state, |lock| lock.trust(pin))
 }
 
-/// Forgets what is pinned for an id, in every folder.
+/// Trusts no bytes of a plugin any more, in whatever folder.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
 pub fn unpin(state: &Path, id: &str) -> Result<(), LockError> {
-    change(state, LOCK, |lock: &mut Lock| lock.plugins.retain(|known| known.id != id))
+    change(state, |lock| {
+        for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
+            known.trusted = None;
+        }
+    })
 }
 
 /// Reads, changes and writes a file, while no other process does.
-fn change<T: Default + Serialize + DeserializeOwned>(
+fn rewrite<F: Clone + Default + PartialEq + Serialize + DeserializeOwned, T>(
     state: &Path,
     name: &str,
-    change: impl FnOnce(&mut T),
-) -> Result<(), LockError> {
+    change: impl FnOnce(&mut F) -> T,
+) -> Result<T, LockError> {
     let path = state.join(name);
     let failed = |error| LockError::Io { path: path.clone(), error };
     let locked = record::lock(state).map_err(failed)?;
-    let mut value = read(&path)?;
-    change(&mut value);
-    let text = serde_json::to_string_pretty(&value).map_err(|error| failed(error.into()))?;
-    record::replace(&locked, state, name, text.as_bytes()).map_err(failed)
+    let before: F = read(&path)?;
+    let mut after = before.clone();
+    let value = change(&mut after);
+    if after != before {
+        let text = serde_json::to_string_pretty(&after).map_err(|error| failed(error.into()))?;
+        record::replace(&locked, state, name, text.as_bytes()).map_err(failed)?;
+    }
+    Ok(value)
 }
 
 fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, LockError> {
@@ -154,18 +306,56 @@ fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, LockError> {
 mod tests {
     use super::*;
 
+    fn pinned(folder: &str, digest: &str) -> Pin {
+        Pin { folder: folder.into(), id: "files".to_owned(), digest: digest.to_owned() }
+    }
+
     #[test]
-    fn digests_are_remembered_and_bounded() {
+    fn a_pin_replaces_the_one_before() {
         let home = tempfile::tempdir().expect("a folder");
-        let state = home.path().join("state");
-        assert!(bundled_digests(&state).expect("no file").is_empty());
-        for build in 0..20 {
-            record_bundled(&state, &[("json".into(), format!("d{build}"))]).expect("recorded");
+        for entry in [pinned("/a", "1"), pinned("/b", "1"), pinned("/a", "2")] {
+            pin(home.path(), &entry).expect("pinned");
         }
-        let digests = bundled_digests(&state).expect("a file");
-        assert_eq!(digests.len(), DIGESTS_MAX);
-        let age = |digest: &str| digests.get(&("json".to_owned(), digest.to_owned()));
-        assert_eq!((age("d19"), age("d18"), age("d3")), (Some(&0), Some(&1), None));
+        let lock = load(home.path()).expect("a lock");
+        assert!(lock.trusts(Path::new("/a"), "files", "2"));
+        assert!(!lock.trusts(Path::new("/a"), "files", "1"));
+        assert!(lock.trusts(Path::new("/b"), "files", "1"));
+        unpin(home.path(), "files").expect("unpinned");
+        let lock = load(home.path()).expect("a lock");
+        assert!(lock.plugins.iter().all(|known| known.trusted.is_none()));
+        assert!(lock.plugins.iter().all(|known| known.first_seen.is_some()));
+    }
+
+    #[test]
+    fn locks_of_before_are_read() {
+        let text = r#"{"plugins": [{"folder": "/a", "id": "files", "digest": "1"}]}"#;
+        assert!(parse(text).expect("a lock").trusts(Path::new("/a"), "files", "1"));
+        assert!(parse(r#"{"plugins": [], "more": 1}"#).is_err());
+    }
+
+    #[test]
+    fn folders_of_trusted_projects_are_trusted() {
+        let mut lock = Lock::default();
+        lock.trust_project(Project { folder: "/p".into(), config: None });
+        for (folder, expected) in
+            [("/p", true), ("/p/plugins", true), ("/p/other", false), ("/plugins", false)]
+        {
+            assert_eq!(lock.trusts_folder(Path::new(folder)), expected, "{folder}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut lock = Lock::default();
+        for number in 0..PLUGINS_MAX + 10 {
+            lock.plugin_mut(Path::new("/nowhere"), &number.to_string());
+        }
+        assert!(lock.plugins.len() <= PLUGINS_MAX);
+        for number in 0..OWNERS_MAX + 10 {
+            lock.own("t", Owner { folder: number.to_string().into(), id: "a".to_owned() });
+        }
+        assert_eq!(lock.names["t"].len(), OWNERS_MAX);
+        assert_eq!(lock.names["t"][0].folder, Path::new("0"));
     }
 
     #[test]
@@ -174,36 +364,17 @@ mod tests {
         std::thread::scope(|scope| {
             for writer in 0..8 {
                 let state = home.path();
-                scope.spawn(move || {
-                    record_bundled(state, &[(format!("p{writer}"), format!("d{writer}"))])
-                        .expect("recorded");
-                });
+                scope.spawn(move || pin(state, &pinned(&format!("/{writer}"), "1")).expect("done"));
             }
         });
-        assert_eq!(bundled_digests(home.path()).expect("a file").len(), 8);
-    }
-
-    #[test]
-    fn a_pin_replaces_the_one_before() {
-        let home = tempfile::tempdir().expect("a folder");
-        let made = |folder: &str, digest: &str| Pin {
-            folder: folder.into(),
-            id: "files".to_owned(),
-            digest: digest.to_owned(),
-        };
-        for entry in [made("/a", "1"), made("/b", "1"), made("/a", "2")] {
-            pin(home.path(), &entry).expect("pinned");
-        }
-        assert_eq!(pins(home.path()).expect("pins"), [made("/b", "1"), made("/a", "2")]);
-        unpin(home.path(), "files").expect("unpinned");
-        assert!(pins(home.path()).expect("pins").is_empty());
+        assert_eq!(load(home.path()).expect("a lock").plugins.len(), 8);
     }
 
     #[test]
     fn a_damaged_file_is_an_error() {
         let home = tempfile::tempdir().expect("a folder");
-        fs::write(home.path().join(BUNDLED), "{").expect("written");
-        let message = bundled_digests(home.path()).expect_err("damaged").to_string();
-        assert!(message.contains("run `make` or grant again"), "{message}");
+        fs::write(home.path().join(LOCK), "{").expect("written");
+        let message = load(home.path()).expect_err("damaged").to_string();
+        assert!(message.contains("trust and grant again"), "{message}");
     }
 }

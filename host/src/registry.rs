@@ -19,7 +19,7 @@ use crate::text;
 use crate::tool::{Hooks, Registration, Rejection, SourceId, Tool};
 use crate::toolset;
 
-pub use rules::{Claim, Verdict, decide};
+pub use rules::{Claim, Owners, Verdict, decide};
 
 /// One immutable snapshot of every tool.
 #[derive(Default)]
@@ -44,6 +44,8 @@ pub struct Entry {
     pub output: Option<Arc<Schema>>,
     /// Who published it.
     pub source: SourceId,
+    /// A person has vouched for its source: it is part of the host, bundled, or trusted.
+    pub trusted: bool,
     /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
     pub digest: Option<Arc<str>>,
     /// Turns of its source.
@@ -61,6 +63,8 @@ pub struct SourceReport {
     pub rejected: Vec<Rejection>,
     /// Names of those left out because the operator lets another source replace them.
     pub replaced: BTreeSet<String>,
+    /// Tools that wait for a person to look at their source, and why. They cannot be called.
+    pub waiting: Vec<Rejection>,
 }
 
 impl Catalog {
@@ -118,6 +122,15 @@ impl Catalog {
         text::nearest(name, self.entries.keys().map(|known| &**known))
     }
 
+    /// Why a tool of this name waits, and whose it is, if no tool has the name and one waits.
+    pub fn waiting(&self, name: &str) -> Option<(&SourceId, &str)> {
+        let mut waiting = self.sources.iter().flat_map(|(source, report)| {
+            report.waiting.iter().map(move |waiting| (source, waiting))
+        });
+        let (source, waiting) = waiting.find(|(_, waiting)| waiting.tool == name)?;
+        Some((source, &waiting.reason))
+    }
+
     /// What became of the registration of `source`, if it has one.
     pub fn report(&self, source: &SourceId) -> Option<&SourceReport> {
         self.sources.get(source)
@@ -130,8 +143,7 @@ pub struct Registry {
     live: Mutex<BTreeMap<SourceId, Live>>,
     generation: watch::Sender<u64>,
     limits: Arc<Limits>,
-    /// Who had a name before, across restarts.
-    owners: HashMap<String, SourceId>,
+    owners: Owners,
 }
 
 /// A registration with its schemas compiled.
@@ -151,7 +163,7 @@ struct Compiled {
 
 impl Registry {
     /// An empty registry. `owners` are the sources which had a name before.
-    pub fn new(limits: Arc<Limits>, owners: HashMap<String, SourceId>) -> Registry {
+    pub fn new(limits: Arc<Limits>, owners: Owners) -> Registry {
         Registry {
             current: ArcSwap::from_pointee(Catalog::default()),
             live: Mutex::default(),
@@ -228,17 +240,14 @@ impl Registry {
     }
 }
 
-fn assemble(
-    live: &BTreeMap<SourceId, Live>,
-    owners: &HashMap<String, SourceId>,
-    generation: u64,
-) -> Catalog {
+fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -> Catalog {
     let mut sources: BTreeMap<SourceId, SourceReport> = BTreeMap::new();
     let (mut claims, mut claimed) = (Vec::new(), Vec::new());
     for (source, live) in live {
         let Live { registration, compiled, .. } = live;
         let report = sources.entry(source.clone()).or_default();
         report.rejected.extend(registration.rejected.iter().cloned());
+        report.waiting.extend(registration.waiting.iter().cloned());
         for (tool, compiled) in registration.tools.iter().zip(compiled) {
             match compiled {
                 Ok(compiled) => {
@@ -264,6 +273,7 @@ fn assemble(
                     parameters: Arc::clone(&compiled.parameters),
                     output: compiled.output.clone(),
                     source: claim.source.clone(),
+                    trusted: live.registration.trusted,
                     digest: live.registration.digest.clone(),
                     permits: Arc::clone(&live.permits),
                     published: live.published,

@@ -1,24 +1,35 @@
 //! Folders of plugins: what lies in them, loaded and published.
 //!
-//! Starting up is reloading everything from nothing. What this room does not do yet: notice
-//! changes while the host runs.
+//! Starting up is reloading everything from nothing. A file that is broken, or waits for a
+//! person, takes no working tool away: the build that was last in order is kept, also across
+//! restarts, and serves in its place. What this room does not do yet: notice changes while the
+//! host runs.
 
+mod judge;
 mod missing;
+mod remember;
+mod scan;
+mod settle;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 
-use crate::authority::{Grants, Kind};
-use crate::config::{Config, PluginConfig};
-use crate::limits::Limits;
-use crate::lock::Pin;
+use crate::config::Config;
+use crate::difference::Outline;
+use crate::lock::{Lock, Owner};
 use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
-use crate::registry::Registry;
-use crate::tool::{Meter, Need, Origin, PluginId, Registration, SourceId, Usage};
-use missing::MissingHooks;
+use crate::registry::{Owners, Registry};
+use crate::store::Builds;
+use crate::tool::{Meter, Need, Origin, PluginId, SourceId, Usage};
+use judge::{Case, Judged, Verdict};
+use scan::scan_all;
+use settle::publish;
+
+pub use remember::{Trusted, trust};
+pub use scan::find;
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +49,32 @@ pub struct SourceStatus {
     pub source: Option<SourceId>,
     /// What it is, or on one line why it is no plugin and what to do.
     pub state: Result<Ready, String>,
+    /// An earlier build, which serves in its place.
+    pub kept: Option<Box<Ready>>,
     /// What its `register` used, also when it was stopped.
     pub usage: Usage,
 }
 
-/// A plugin that loaded. Its tools are in the catalog's report on its source.
+impl SourceStatus {
+    /// The build whose tools are in the catalog, if there is one.
+    pub fn serving(&self) -> Option<&Ready> {
+        let file = || self.state.as_ref().ok().filter(|ready| ready.same_as.is_none());
+        let serves = |ready: &&Ready| ready.pending.as_ref().is_none_or(|pending| pending.serves);
+        self.kept.as_deref().or_else(|| file().filter(serves))
+    }
+}
+
+/// A build that loaded. Its tools are in the catalog's report on its source, unless it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// How far it is trusted with names.
     pub origin: Origin,
+    /// A person has vouched for it: it is bundled, or its bytes or its project were trusted.
+    pub trusted: bool,
     /// What it asks for.
     pub needs: Vec<Need>,
+    /// What it declares, in short.
+    pub outline: Outline,
     /// What else is known of it.
     pub facts: Facts,
     /// It is not counted: this other file has the same bytes, or is a newer build of the same
@@ -56,6 +82,25 @@ pub struct Ready {
     pub same_as: Option<PathBuf>,
     /// Grants that give nothing, each with the reason and what to do.
     pub grants: Vec<String>,
+    /// What it waits for, if it does.
+    pub pending: Option<Pending>,
+}
+
+/// What a build waits for: a person to look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Why.
+    pub why: String,
+    /// What happens until then.
+    pub meanwhile: String,
+    /// It serves meanwhile, without what it was granted.
+    pub serves: bool,
+    /// Texts that a person should look at, with their places.
+    pub suspicions: Vec<String>,
+    /// How it differs from the build before, a line each; the first ones.
+    pub differences: Vec<String>,
+    /// How many differences there are.
+    pub differences_count: usize,
 }
 
 /// What this user's host remembers about plugins.
@@ -63,8 +108,24 @@ pub struct Ready {
 pub struct Remembered {
     /// Ids and digests of bundled plugins, with their ages.
     pub bundled: BTreeMap<(String, String), usize>,
-    /// The bytes that grants were given to.
-    pub pins: Vec<Pin>,
+    /// What was seen and what was trusted.
+    pub lock: Lock,
+    /// Where it is remembered, and where builds are kept.
+    pub state: Option<PathBuf>,
+}
+
+impl Remembered {
+    /// Who had which name, for the registry.
+    pub fn owners(&self) -> Owners {
+        let source = |owner: &Owner| {
+            let id = PluginId::from_stem(&owner.id).ok()?;
+            Some(SourceId::Plugin { id, folder: owner.folder.clone() })
+        };
+        let of_name = |(name, owners): (&String, &Vec<Owner>)| {
+            (name.clone(), owners.iter().filter_map(source).collect())
+        };
+        self.lock.names.iter().map(of_name).collect()
+    }
 }
 
 /// Loads everything in `folders`, side by side, and publishes it at once.
@@ -81,258 +142,135 @@ pub async fn load_all(
     remembered: &Remembered,
 ) -> Vec<SourceStatus> {
     let (found, mut statuses) = scan_all(folders, &config.limits);
-    let (loaded, failed) = load_side_by_side(found, loader).await;
-    statuses.extend(failed);
-    statuses.extend(publish(loaded, registry, config, remembered));
+    let cases: Vec<Case<'_>> =
+        found.iter().map(|found| Case::new(found, config, remembered)).collect();
+    let mut plugins = load_files(cases, loader).await;
+    load_stand_ins(&mut plugins, loader, remembered).await;
+    let (published, seen) = publish(plugins, registry, config, remembered);
+    statuses.extend(published);
     statuses.sort_by(|left, right| left.path.cmp(&right.path));
+    let (remembered, limits) = (remembered.clone(), config.limits.clone());
+    let remember = move || remember::remember(&remembered, &seen, &limits);
+    if let Err(error) = tokio::task::spawn_blocking(remember).await {
+        tracing::error!(%error, "what was seen of plugins is not remembered");
+    }
     statuses
 }
 
+/// One plugin on its way to the shelf.
+struct Plugin<'a> {
+    case: Case<'a>,
+    /// What became of its file.
+    file: Result<Judged, String>,
+    usage: Usage,
+    /// An earlier build, which serves in its place.
+    kept: Option<Judged>,
+}
+
+impl Plugin<'_> {
+    /// The build that serves, if one does.
+    fn serving(&self) -> Option<&Judged> {
+        let file = self.file.as_ref().ok().filter(|file| file.may_serve());
+        self.kept.as_ref().or(file)
+    }
+
+    /// Whose turn it is: the newest build of a bundled plugin first, then by rank.
+    fn turn(&self) -> (usize, usize, PathBuf) {
+        let age = self.serving().and_then(|serving| serving.age).unwrap_or(usize::MAX);
+        (age, self.case.found.rank, self.case.found.candidate.path.clone())
+    }
+}
+
+async fn load_files<'a>(cases: Vec<Case<'a>>, loader: &Arc<Loader>) -> Vec<Plugin<'a>> {
+    let candidates = cases.iter().enumerate().filter(|(_, case)| case.found.twins.is_none());
+    let candidates =
+        candidates.map(|(place, case)| (place, case.found.candidate.clone())).collect();
+    let mut loads: HashMap<usize, Load> = load_side_by_side(candidates, loader).await;
+    let plugin = |(place, case): (usize, Case<'a>)| {
+        let (result, usage) = loads.remove(&place).unwrap_or_else(|| {
+            let reason = case.found.twins.clone().unwrap_or_default();
+            (Err(reason), Usage::default())
+        });
+        let file = result.map(|loaded| case.judge(loaded));
+        Plugin { case, file, usage, kept: None }
+    };
+    cases.into_iter().enumerate().map(plugin).collect()
+}
+
+/// Loads kept builds where a file is broken or waits.
+async fn load_stand_ins(plugins: &mut [Plugin<'_>], loader: &Arc<Loader>, remembered: &Remembered) {
+    let Some(builds) = remembered.state.as_deref().map(Builds::new) else { return };
+    let mut stand_ins: HashMap<usize, &str> = HashMap::new();
+    let mut candidates = Vec::new();
+    for (place, plugin) in plugins.iter().enumerate() {
+        let is_in_order =
+            |file: &Judged| matches!(file.verdict, Verdict::Trusted { .. } | Verdict::Free);
+        if plugin.file.as_ref().is_ok_and(is_in_order) {
+            continue;
+        }
+        let kept = plugin.case.stand_ins().into_iter();
+        let Some((digest, path)) = kept.filter_map(|kept| Some((kept, builds.find(kept)?))).next()
+        else {
+            continue;
+        };
+        stand_ins.insert(place, digest);
+        candidates.push((place, Candidate { path, ..plugin.case.found.candidate.clone() }));
+    }
+    for (place, (result, _)) in load_side_by_side(candidates, loader).await {
+        let plugin = &mut plugins[place];
+        let id = &plugin.case.found.candidate.id;
+        let judged = match result {
+            Ok(loaded) => plugin.case.judge(loaded),
+            Err(reason) => {
+                tracing::warn!("the kept build of plugin:{id} does not load: {reason}");
+                continue;
+            }
+        };
+        // What lies there may have been changed, and what was in order may be so no more.
+        let is_it = Some(&**judged.digest()) == stand_ins.get(&place).copied();
+        let may_serve =
+            matches!(judged.verdict, Verdict::Trusted { by_rule: false } | Verdict::Free);
+        if is_it && may_serve {
+            plugin.kept = Some(judged);
+        } else {
+            tracing::warn!("the kept build of plugin:{id} is not what was kept");
+        }
+    }
+}
+
+type Load = (Result<Loaded, String>, Usage);
+
+/// Loads candidates, each with a number of its own.
 async fn load_side_by_side(
-    found: Vec<Found>,
+    candidates: Vec<(usize, Candidate)>,
     loader: &Arc<Loader>,
-) -> (Vec<(Found, Loaded, Usage)>, Vec<SourceStatus>) {
+) -> HashMap<usize, Load> {
     let mut loads = JoinSet::new();
     // Reading and hashing keep a core busy; what compiles waits at the loader's own permits.
     let width = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-    let mut waiting = found.into_iter();
-    let mut running: HashMap<Id, (Found, Arc<Meter>)> = HashMap::new();
-    let (mut loaded, mut failed) = (Vec::new(), Vec::new());
+    let mut waiting = candidates.into_iter();
+    let mut running: HashMap<Id, (usize, Arc<Meter>)> = HashMap::new();
+    let mut done = HashMap::new();
     loop {
-        for found in waiting.by_ref().take(width - running.len()) {
-            let (loader, candidate) = (Arc::clone(loader), found.candidate.clone());
+        for (place, candidate) in waiting.by_ref().take(width - running.len()) {
+            let loader = Arc::clone(loader);
             let meter = Arc::new(Meter::default());
             let counting = Arc::clone(&meter);
             let load = loads.spawn(async move { loader.load(&candidate, &counting).await });
-            running.insert(load.id(), (found, meter));
+            running.insert(load.id(), (place, meter));
         }
         let Some(joined) = loads.join_next_with_id().await else { break };
         let (id, result) = match joined {
             Ok((id, result)) => (id, result),
             Err(error) => (error.id(), Err(LoadError::Internal(error.to_string()))),
         };
-        let Some((found, meter)) = running.remove(&id) else { continue };
-        match result {
-            Ok(plugin) => loaded.push((found, plugin, meter.usage())),
-            Err(error) => failed.push(status(&found, Err(error.to_string()), meter.usage())),
-        }
+        let Some((place, meter)) = running.remove(&id) else { continue };
+        done.insert(place, (result.map_err(|error| error.to_string()), meter.usage()));
     }
-    (loaded, failed)
-}
-
-/// Gives each plugin its authority, and publishes all of them at once.
-fn publish(
-    mut loaded: Vec<(Found, Loaded, Usage)>,
-    registry: &Registry,
-    config: &Config,
-    remembered: &Remembered,
-) -> Vec<SourceStatus> {
-    // The newest build of a bundled plugin first, then by rank: whoever comes first counts.
-    // The bytes of one plugin under the name of another are a stranger's.
-    let age = |found: &Found, plugin: &Loaded| {
-        let known = (found.candidate.id.to_string(), plugin.facts.digest.to_string());
-        remembered.bundled.get(&known).copied()
-    };
-    loaded.sort_by_cached_key(|(found, plugin, _)| {
-        (age(found, plugin).unwrap_or(usize::MAX), found.rank, found.candidate.path.clone())
-    });
-    let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-    for (found, mut plugin, usage) in loaded {
-        let is_bundled = age(&found, &plugin).is_some();
-        let twin = counted.iter().find(|(id, digest, twin_bundled, _)| {
-            *digest == plugin.facts.digest
-                || (is_bundled && *twin_bundled && *id == found.candidate.id)
-        });
-        let (id, digest) = (found.candidate.id.clone(), Arc::clone(&plugin.facts.digest));
-        let mut ready = Ready {
-            origin: if is_bundled { Origin::Bundled } else { found.origin },
-            needs: plugin.registration.needs.clone(),
-            facts: plugin.facts.clone(),
-            same_as: None,
-            grants: Vec::new(),
-        };
-        if let Some((_, _, _, path)) = twin {
-            ready.same_as = Some(PathBuf::clone(path));
-        } else {
-            counted.push((id.clone(), digest, is_bundled, found.candidate.path.clone()));
-            let settings = config.plugins.get(&id).cloned().unwrap_or_default();
-            ready.grants =
-                authorise(&found.candidate, &mut plugin, &settings, is_bundled, remembered);
-            registrations.push(Registration {
-                origin: ready.origin,
-                rank: found.rank,
-                allow_tool_override: settings.allow_tool_override,
-                ..plugin.registration
-            });
-        }
-        statuses.push(status(&found, Ok(ready), usage));
-    }
-    guard(&mut registrations, config);
-    registry.publish(registrations);
-    statuses
-}
-
-/// Puts stand-ins where hooks were granted that could stop or change a call, and are not there:
-/// a guard that is changed, damaged or removed must not let pass what it was to stop.
-fn guard(registrations: &mut Vec<Registration>, config: &Config) {
-    for (id, plugin) in &config.plugins {
-        let missing = MissingHooks::new(&plugin.grants.hooks);
-        let is_of = |registration: &&mut Registration| matches!(&registration.source, SourceId::Plugin { id: known, .. } if known == id);
-        let mut own: Vec<&mut Registration> = registrations.iter_mut().filter(is_of).collect();
-        if missing.is_empty() || own.iter().any(|registration| registration.hooks.is_some()) {
-            continue;
-        }
-        tracing::warn!(
-            "plugin:{id} was granted hooks and gives none, so calls it was to hear of are refused: `toolhost doctor` says why"
-        );
-        match own.first_mut() {
-            Some(registration) => registration.hooks = Some(Arc::new(missing)),
-            None => registrations.push(missing.alone(id)),
-        }
-    }
-}
-
-/// Gives a plugin what it was granted, if it is made of the bytes that the grants were given to.
-/// Returns why a grant gives nothing.
-fn authorise(
-    candidate: &Candidate,
-    plugin: &mut Loaded,
-    settings: &PluginConfig,
-    is_bundled: bool,
-    remembered: &Remembered,
-) -> Vec<String> {
-    let PluginConfig { grants, exclusive, .. } = settings;
-    let pinned = remembered
-        .pins
-        .iter()
-        .find(|pin| pin.folder == candidate.folder && pin.id == candidate.id.as_str());
-    let trusted = is_bundled || pinned.is_some_and(|pin| pin.digest == *plugin.facts.digest);
-    if trusted || grants.is_empty() {
-        return plugin.grant(grants, exclusive);
-    }
-    plugin.grant(&Grants::default(), exclusive);
-    let id = &candidate.id;
-    let why = match pinned {
-        Some(_) => "its bytes have changed since it was granted",
-        None => "nobody has granted it to these bytes",
-    };
-    let all = grants.flags().join(" ");
-    let pending = |(_, what): (Kind, String)| {
-        format!(
-            "{what} is pending: {why}; look at it with `toolhost inspect {}`, then `toolhost grant {id} {all}`",
-            candidate.path.display()
-        )
-    };
-    grants.all().into_iter().map(pending).collect()
-}
-
-fn status(found: &Found, state: Result<Ready, String>, usage: Usage) -> SourceStatus {
-    let Candidate { id, folder, path } = found.candidate.clone();
-    SourceStatus { path, source: Some(SourceId::Plugin { id, folder }), state, usage }
+    done
 }
 
 /// The status of what was never loaded.
 fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
-    SourceStatus { path, source, state: Err(reason), usage: Usage::default() }
-}
-
-/// A file that is worth a try.
-struct Found {
-    candidate: Candidate,
-    origin: Origin,
-    rank: usize,
-}
-
-/// Returns the files with this id in `folders`, the highest rank first.
-pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate> {
-    let (found, _) = scan_all(folders, limits);
-    let mut found: Vec<Found> =
-        found.into_iter().filter(|found| found.candidate.id == *id).collect();
-    found.sort_by_key(|found| found.rank);
-    found.into_iter().map(|found| found.candidate).collect()
-}
-
-fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<SourceStatus>) {
-    let (mut found, mut statuses) = (Vec::new(), Vec::new());
-    let mut seen = BTreeSet::new();
-    for (rank, folder) in folders.iter().enumerate() {
-        // A folder that is not there holds no plugins.
-        let Ok(path) = std::fs::canonicalize(&folder.path) else { continue };
-        if !seen.insert(path.clone()) {
-            continue;
-        }
-        match scan(&path, limits) {
-            Ok((candidates, problems)) => {
-                let origin = folder.origin;
-                found.extend(candidates.into_iter().map(|candidate| Found {
-                    candidate,
-                    origin,
-                    rank,
-                }));
-                statuses.extend(problems);
-            }
-            Err(reason) => statuses.push(refused(path, None, reason)),
-        }
-    }
-    (found, statuses)
-}
-
-/// Lists the files of one folder whose names end in `.wasm`; it does not look into folders.
-fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidate>, Vec<SourceStatus>), String> {
-    let failed = |error: std::io::Error| {
-        format!("the folder cannot be read: {error}; check its permissions")
-    };
-    let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
-    let mut statuses = Vec::new();
-    let files_max = limits.plugin_files_max.0;
-    for (count, entry) in std::fs::read_dir(folder).map_err(failed)?.enumerate() {
-        if count == files_max {
-            return Err(format!(
-                "the folder holds more than `plugin_files_max` of {files_max} files; plugins need a folder of their own"
-            ));
-        }
-        let path = entry.map_err(failed)?.path();
-        let Some(stem) = wasm_stem(&path) else { continue };
-        match PluginId::from_stem(&stem) {
-            Ok(id) => candidates.entry(id).or_default().push(path),
-            Err(error) => {
-                statuses.push(refused(path, None, format!("{error}; rename the file")));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    for (id, paths) in candidates {
-        let folder = folder.to_owned();
-        match <[PathBuf; 1]>::try_from(paths) {
-            Ok([path]) => found.push(Candidate { id, folder, path }),
-            Err(paths) => statuses.extend(twins(&id, &folder, &paths)),
-        }
-    }
-    Ok((found, statuses))
-}
-
-/// The stem of a file name that ends in `.wasm`. Hidden files are of no concern.
-fn wasm_stem(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_string_lossy();
-    let (stem, extension) = name.rsplit_once('.')?;
-    (extension.eq_ignore_ascii_case("wasm") && !name.starts_with('.')).then(|| stem.to_owned())
-}
-
-/// Files of one folder with one id: all are refused, and each names the others.
-fn twins(id: &PluginId, folder: &Path, paths: &[PathBuf]) -> Vec<SourceStatus> {
-    let names: Vec<String> = paths
-        .iter()
-        .map(|path| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy()))
-        .collect();
-    let reason = format!(
-        "{} have the same plugin id `{id}`; rename or remove all but one",
-        names.join(" and ")
-    );
-    paths
-        .iter()
-        .map(|path| {
-            let source = SourceId::Plugin { id: id.clone(), folder: folder.to_owned() };
-            refused(path.clone(), Some(source), reason.clone())
-        })
-        .collect()
+    SourceStatus { path, source, state: Err(reason), kept: None, usage: Usage::default() }
 }

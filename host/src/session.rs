@@ -133,6 +133,7 @@ impl Session {
                 parameters: Arc::new(schema),
                 output: None,
                 source: SourceId::Builtin,
+                trusted: true,
                 digest: None,
                 permits: Arc::new(tokio::sync::Semaphore::new(limits.calls_per_source_max.0)),
                 published: 0,

@@ -10,6 +10,7 @@
 //!
 //! What it does not do: decide who may use a store (the rights of a tool do), or delete one.
 
+mod builds;
 mod file;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
 use crate::limits::Limits;
+pub use builds::Builds;
 use file::{Change, Connections, Expected, Lookup, Place, Problem};
 
 /// Bytes of a key.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::text::suspect::{Kind, Suspect, suspects};
+use crate::text::suspect::{Kind, Suspect, suspects, visible};
 use crate::tool::{Need, Registration, ToolSpec};
 
 /// Suspicions that one registration may give; a person has seen enough then.
@@ -71,6 +71,30 @@ pub fn suspicions<'a>(
     }
     reader.found.truncate(SUSPICIONS_MAX);
     reader.found
+}
+
+/// Finds what is suspect in a definition that a plugin gives while it runs. Names of tools of
+/// others do not count: whoever describes a tool by what is listed beside it may name these.
+pub fn in_definition(description: &str, parameters: &Value) -> Vec<Suspicion> {
+    let mut reader = Reader { others: BTreeSet::new(), tool: None, found: Vec::new() };
+    reader.plain("/description", description);
+    reader.value("/parameters", parameters);
+    reader.found
+}
+
+/// Those suspicions for which a plugin has to wait for a person: all but names of other tools,
+/// which many a good description has.
+pub fn to_wait_for(suspicions: &[Suspicion]) -> impl Iterator<Item = &Suspicion> {
+    suspicions.iter().filter(|suspicion| suspicion.suspect.kind != Kind::OtherTool)
+}
+
+impl std::fmt::Display for Suspicion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Suspicion { tool, pointer, suspect } = self;
+        let tool = tool.as_ref().map(|tool| format!("`{tool}` ")).unwrap_or_default();
+        let (pointer, what, excerpt) = (visible(pointer), suspect.what, &suspect.excerpt);
+        write!(formatter, "{tool}{pointer} {what}: {excerpt}")
+    }
 }
 
 /// Reads texts one after the other.

@@ -20,9 +20,6 @@ use crate::schema::Format;
 use crate::tool::{PluginId, SourceId};
 use crate::toolset::Toolsets;
 
-/// How many characters of a digest tell two builds apart for a person.
-const DIGEST_CHARS: usize = 12;
-
 /// Says how this toolhost is set up, what is wrong with it, and how to repair that.
 ///
 /// It ends with exit code 1 if something enabled is broken: a file that does not load, a tool
@@ -87,6 +84,7 @@ async fn setup(
 /// What is not in order.
 struct Findings {
     not_loaded: Vec<Problem>,
+    pending: Vec<Problem>,
     left_out: Vec<Problem>,
     unavailable: Vec<Problem>,
     idle_grants: Vec<Problem>,
@@ -116,6 +114,7 @@ impl Findings {
         notes.extend(of_configuration(host, sources, catalog));
         Findings {
             not_loaded: problem::not_loaded(sources),
+            pending: problem::pending(sources),
             left_out: problem::left_out(sources, catalog, false),
             unavailable,
             idle_grants: problem::idle_grants(sources)
@@ -127,13 +126,19 @@ impl Findings {
     }
 
     /// Kinds of what is broken: the key, the heading, one and several of it in words.
-    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 4] {
+    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 5] {
         [
             (
                 "not_loaded",
                 "Not loaded:",
                 ["file does not load", "files do not load"],
                 &self.not_loaded,
+            ),
+            (
+                "pending",
+                "Pending:",
+                ["plugin waits for you", "plugins wait for you"],
+                &self.pending,
             ),
             ("left_out", "Left out:", ["tool is left out", "tools are left out"], &self.left_out),
             (
@@ -176,10 +181,7 @@ impl Findings {
 fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
     let missing = catalog.hooks().iter().filter(|(_, hooks)| hooks.are_missing());
     let problem = |source: &SourceId| {
-        let id = match source {
-            SourceId::Plugin { id, .. } => id.to_string(),
-            other => other.to_string(),
-        };
+        let id = problem::id_of(source);
         let reason = format!(
             "its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke {id}`"
         );
@@ -192,13 +194,13 @@ fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
 fn unmet_needs(host: &Host, sources: &[SourceStatus]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for status in sources {
-        let (Some(source @ SourceId::Plugin { id, .. }), Ok(ready)) =
-            (&status.source, &status.state)
+        let (Some(source @ SourceId::Plugin { id, folder }), Some(ready)) =
+            (&status.source, status.serving())
         else {
             continue;
         };
         if ready.same_as.is_none() {
-            let plugin = host.config().plugins.get(id).cloned().unwrap_or_default();
+            let plugin = host.config().plugin(id, folder);
             let unmet = need::unmet(id, &ready.needs, &plugin.grants);
             let place = source.to_string();
             problems.extend(unmet.into_iter().map(|reason| Problem::new(place.clone(), reason)));
@@ -211,8 +213,13 @@ fn unmet_needs(host: &Host, sources: &[SourceStatus]) -> Vec<Problem> {
 fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) -> Vec<Problem> {
     let config = host.config();
     let toolsets = Toolsets::new(&config.toolsets, catalog.toolsets());
+    let servers = config.servers.keys().map(|name| {
+        let reason = "is configured; this version mounts no server yet";
+        Problem::new(format!("mcp:{name}"), reason)
+    });
     let mut problems: Vec<Problem> =
         toolsets.cycles().into_iter().map(|cycle| Problem::new("toolhost.toml", cycle)).collect();
+    problems.extend(servers);
     let mut unknown = |place: String, names: &[String]| {
         for name in names.iter().filter(|name| !toolsets.is_known(name)) {
             problems.push(Problem::new(place.clone(), toolsets.unknown(name).to_string()));
@@ -267,14 +274,20 @@ fn print(
 fn source_cells(status: &SourceStatus) -> Vec<String> {
     let source = status.source.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
     let (digest, state) = match &status.state {
-        Err(_) => ("-".to_owned(), "not loaded".to_owned()),
+        Err(_) => ("-", "not loaded".to_owned()),
         Ok(ready) => {
-            let state = match &ready.same_as {
-                Some(path) => format!("not counted: {} is the same plugin", shown(path)),
-                None => problem::trust(ready).to_owned(),
+            let state = match (&ready.same_as, &ready.pending) {
+                (Some(path), _) => format!("not counted: {} is the same plugin", shown(path)),
+                (None, Some(_)) => "pending".to_owned(),
+                (None, None) => problem::trust(ready).to_owned(),
             };
-            (ready.facts.digest.chars().take(DIGEST_CHARS).collect(), state)
+            (problem::short(&ready.facts.digest), state)
         }
+    };
+    let digest = digest.to_owned();
+    let state = match &status.kept {
+        Some(kept) => format!("{state}; {} serves", problem::short(&kept.facts.digest)),
+        None => state,
     };
     vec![shown(&status.path), source, digest, state]
 }

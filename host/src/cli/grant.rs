@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
+use super::trust::{self, Target};
 use super::ui::Ui;
 use crate::authority::{DirGrant, Grants, Kind};
 use crate::config::{self, Config, ConfigError};
 use crate::lock::{self, Pin};
 use crate::plugin;
 use crate::record;
-use crate::reload;
+use crate::reload::{self, Trusted};
 use crate::tool::PluginId;
 
 /// Lets a plugin use something, from now on.
@@ -32,11 +33,14 @@ pub(super) struct GrantArguments {
     grants: GrantFlags,
 }
 
-/// Takes back what a plugin was granted: what is named, or else everything.
+/// Takes back what a plugin was granted: what is named, or else everything and that it is trusted.
+/// Or that a project or an MCP server is trusted.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArguments {
-    /// The plugin's id: its file name without `.wasm`.
-    id: String,
+    /// The plugin's id: its file name without `.wasm`; a project's folder: `.`, or with a slash
+    /// in it; or `mcp:NAME`.
+    #[arg(value_name = "ID|DIR|mcp:NAME")]
+    what: String,
 
     #[command(flatten)]
     grants: GrantFlags,
@@ -133,10 +137,12 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
             "{} is not what plugin:{id} was when it was granted {held}, and would have that as well", candidate.path.display()
         ))
         .hint(format!("if that is meant, look at it with `toolhost inspect {}`, then run `toolhost grant {id} {held} {given}`", candidate.path.display()))
-        .hint(format!("if not, run `toolhost revoke {id}` first")));
+        .hint(format!("`toolhost trust {id}` shows what has changed; if that is not meant, run `toolhost revoke {id}` first")));
     }
     // Last: a grant without a pin gives nothing.
-    lock::pin(&home.state, &pin).map_err(|error| Failure::usage(error.to_string()))?;
+    let trusted = [Trusted { pin, file: candidate.path, outline: None }];
+    reload::trust(&home.state, &trusted, &settings.config.limits, |_| ())
+        .map_err(|error| Failure::usage(error.to_string()))?;
     if ui.json {
         let mut report = to_json(&grants);
         report["plugin"] = id.as_str().into();
@@ -154,8 +160,9 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
 fn is_known(home: &Home, pin: &Pin) -> Result<bool, Failure> {
     let failed = |error: lock::LockError| Failure::usage(error.to_string());
     let bundled = lock::bundled_digests(&home.state).map_err(failed)?;
-    let pins = lock::pins(&home.state).map_err(failed)?;
-    Ok(bundled.contains_key(&(pin.id.clone(), pin.digest.clone())) || pins.contains(pin))
+    let lock = lock::load(&home.state).map_err(failed)?;
+    let is_bundled = bundled.contains_key(&(pin.id.clone(), pin.digest.clone()));
+    Ok(is_bundled || lock.trusts(&pin.folder, &pin.id, &pin.digest))
 }
 
 /// Tells whether all that is held is among what is given.
@@ -186,8 +193,9 @@ fn in_words(kind: Kind, text: &str) -> String {
 }
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
-    let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
+    let (home, target) = (Home::from_environment()?, Target::read(&given.what)?);
     let chosen = given.grants.read()?;
+    let Target::Plugin(id) = target else { return trust::forget(ui, &home, &target) };
     let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
     if chosen.is_empty() {
         lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
@@ -214,7 +222,7 @@ pub(super) fn working_directory() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::usage(format!("the current directory is gone: {error}")))
 }
 
-fn read_id(text: &str) -> Result<PluginId, Failure> {
+pub(super) fn read_id(text: &str) -> Result<PluginId, Failure> {
     PluginId::from_stem(text).map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -15,13 +15,18 @@ use crate::authority::{Grants, OwnFolder, Variables};
 use crate::config::{self, Config};
 use crate::egress::EgressSettings;
 use crate::host::HostSettings;
-use crate::plugin::{DirectoryRules, Secrets};
+use crate::lock;
+use crate::plugin::{self, DirectoryRules, Secrets};
 use crate::reload::Folder;
 use crate::secret::{Keyring, SecretStore};
 use crate::tool::Origin;
 
 /// The file an operator writes.
-const CONFIG_FILE: &str = "toolhost.toml";
+pub(super) const CONFIG_FILE: &str = "toolhost.toml";
+/// Bytes of a project's file, which a stranger may have written.
+const PROJECT_BYTES_MAX: u64 = 1 << 20;
+/// Where a project has its plugins.
+pub(super) const PROJECT_PLUGINS: &str = "plugins";
 
 /// Where this user's files are.
 #[derive(Debug)]
@@ -98,7 +103,7 @@ impl Home {
             Folder { path: self.plugins.clone(), origin: Origin::User },
         ];
         let named: Vec<PathBuf> = match global.plugins.as_slice() {
-            [] => vec![PathBuf::from("plugins")],
+            [] => vec![PathBuf::from(PROJECT_PLUGINS)],
             named => named.iter().map(|folder| checked_folder(folder)).collect::<Result<_, _>>()?,
         };
         folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
@@ -176,16 +181,56 @@ impl Home {
             })?,
             None => read_config(&self.config_file, &base)?.unwrap_or(base),
         };
-        if let Some(project) = read_config(Path::new(CONFIG_FILE), &config)? {
-            for id in config.narrow(&project) {
-                ui::error_line(&format!(
-                    "warning: what `[plugins.{id}]` in the project's {CONFIG_FILE} allows is ignored: \
-                     a project can only narrow; set it in {}",
-                    self.config_file.display()
-                ));
-            }
-        }
+        self.add_project(&mut config)?;
         Ok(config)
+    }
+
+    /// Adds what the file of the project here says: all of it if the project was trusted with
+    /// this very file, else only what narrows.
+    fn add_project(&self, config: &mut Config) -> Result<(), Failure> {
+        let file = Path::new(CONFIG_FILE);
+        let text = match read_project(file) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(()),
+            Err(problem) => {
+                ui::error_line(&format!(
+                    "warning: the project's {CONFIG_FILE} is ignored: {problem}"
+                ));
+                return Ok(());
+            }
+        };
+        let folder = fs::canonicalize(".").map_err(|error| Failure::usage(error.to_string()))?;
+        let lock = lock::load(&self.state).map_err(|error| Failure::usage(error.to_string()))?;
+        let trusted = lock.project(&folder).map(|project| project.config.as_deref());
+        if trusted == Some(Some(&*plugin::digest(text.as_bytes()))) {
+            let project = parse(file, &text, &Config::default())?;
+            // Where the plugins of the project are found, wherever a link leads.
+            let plugins = folder.join(PROJECT_PLUGINS);
+            config.trust(project, fs::canonicalize(&plugins).unwrap_or(plugins));
+            return Ok(());
+        }
+        let changed = match trusted {
+            Some(_) => "the file has changed since the project was trusted",
+            None => "nobody has trusted this project",
+        };
+        let repair = format!(
+            "look at it, then run `toolhost trust .`; until then it can only narrow what {} allows",
+            self.config_file.display()
+        );
+        match config::parse(&text, config) {
+            Ok(project) => {
+                for table in config.narrow(&project) {
+                    ui::error_line(&format!(
+                        "warning: what `[{table}]` in the project's {CONFIG_FILE} allows is ignored: {changed}; {repair}"
+                    ));
+                }
+            }
+            // A stranger's file must not keep the user from calling anything.
+            Err(error) => ui::error_line(&format!(
+                "warning: the project's {CONFIG_FILE} is ignored: {error}; nothing of it counts, not even what narrows"
+            )),
+        }
+        Ok(())
     }
 }
 
@@ -238,14 +283,38 @@ fn checked_folder(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn read_config(file: &Path, base: &Config) -> Result<Option<Config>, Failure> {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(Failure::usage(format!("{} cannot be read: {error}", file.display())));
+    read_text(file)?.map(|text| parse(file, &text, base)).transpose()
+}
+
+fn parse(file: &Path, text: &str, base: &Config) -> Result<Config, Failure> {
+    config::parse(text, base)
+        .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
+}
+
+/// The text of a project's file, if it is there and something that somebody has written.
+pub(super) fn read_project(file: &Path) -> Result<Option<String>, String> {
+    match fs::metadata(file) {
+        Ok(metadata) if !metadata.is_file() => return Err("it is no regular file".to_owned()),
+        Ok(metadata) if metadata.len() > PROJECT_BYTES_MAX => {
+            return Err(format!(
+                "it has {} bytes; allowed are {PROJECT_BYTES_MAX}",
+                metadata.len()
+            ));
         }
-    };
-    let config = config::parse(&text, base)
-        .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
-    Ok(Some(config))
+        _ => {}
+    }
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("it cannot be read: {error}")),
+    }
+}
+
+/// The text of a file, if it is there.
+fn read_text(file: &Path) -> Result<Option<String>, Failure> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))),
+    }
 }

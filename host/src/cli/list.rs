@@ -62,6 +62,7 @@ struct Listing<'a> {
     /// What all available tools cost together, if that was asked for.
     total: Option<usize>,
     not_loaded: Vec<Problem>,
+    pending: Vec<Problem>,
     left_out: Vec<Problem>,
     idle_grants: Vec<Problem>,
     /// There are tools, but none is enabled.
@@ -106,6 +107,7 @@ impl<'a> Listing<'a> {
         Listing {
             total,
             not_loaded: problem::not_loaded(sources),
+            pending: problem::pending(sources),
             left_out,
             idle_grants: problem::idle_grants(sources),
             none_enabled: rows.is_empty() && !catalog.tools().is_empty(),
@@ -144,6 +146,7 @@ impl<'a> Listing<'a> {
         });
         problem::print(ui, "Unavailable:", &unavailable.collect::<Vec<_>>())?;
         problem::print(ui, "Not loaded:", &self.not_loaded)?;
+        problem::print(ui, "Pending:", &self.pending)?;
         problem::print(ui, "Left out:", &self.left_out)?;
         problem::print(ui, "Grants that give nothing:", &self.idle_grants)
     }
@@ -166,6 +169,7 @@ impl<'a> Listing<'a> {
             listing["tokens"] = json!(total);
         }
         listing["not_loaded"] = json!(list(&self.not_loaded));
+        listing["pending"] = json!(list(&self.pending));
         listing["left_out"] = json!(list(&self.left_out));
         listing["idle_grants"] = json!(list(&self.idle_grants));
         listing
@@ -211,9 +215,15 @@ impl Row<'_> {
 
 fn state(entry: &Entry, sources: &[SourceStatus]) -> String {
     let counted = |status: &&SourceStatus| status.source.as_ref() == Some(&entry.source);
-    let mut ready = sources.iter().filter(counted).filter_map(|status| status.state.as_ref().ok());
-    let ready = ready.find(|ready| ready.same_as.is_none());
-    ready.map_or("ready", problem::trust).to_owned()
+    let mut serving = sources
+        .iter()
+        .filter(counted)
+        .filter_map(|status| Some((problem::trust(status.serving()?), status.kept.is_some())));
+    match serving.next() {
+        Some((trust, false)) => trust.to_owned(),
+        Some((trust, true)) => format!("{trust}, kept build"),
+        None => "ready".to_owned(),
+    }
 }
 
 /// About what a definition costs in a prompt.

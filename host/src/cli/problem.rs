@@ -18,15 +18,21 @@ pub(super) struct Problem {
     pub(super) place: String,
     /// Why, and what to do.
     pub(super) reason: String,
+    /// More of it, a line each.
+    pub(super) details: Vec<String>,
 }
 
 impl Problem {
     pub(super) fn new(place: impl Into<String>, reason: impl Into<String>) -> Problem {
-        Problem { place: place.into(), reason: reason.into() }
+        Problem { place: place.into(), reason: reason.into(), details: Vec::new() }
     }
 
     pub(super) fn to_json(&self) -> Value {
-        json!({ "place": self.place, "reason": self.reason })
+        let mut problem = json!({ "place": self.place, "reason": self.reason });
+        if !self.details.is_empty() {
+            problem["details"] = json!(self.details);
+        }
+        problem
     }
 }
 
@@ -36,8 +42,11 @@ pub(super) fn print(ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), 
         return Ok(());
     }
     ui.line(&format!("\n{heading}"))?;
-    for Problem { place, reason } in problems {
+    for Problem { place, reason, details } in problems {
         ui.line(&format!("  {}", text::one_line(&format!("{place}: {reason}"))))?;
+        for detail in details {
+            ui.line(&format!("    {}", text::one_line(detail)))?;
+        }
     }
     Ok(())
 }
@@ -45,16 +54,57 @@ pub(super) fn print(ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), 
 /// Files that are no plugins, and folders that cannot be read.
 pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
     let problem = |status: &SourceStatus| {
-        Some(Problem::new(shown(&status.path), status.state.as_ref().err()?))
+        let reason = status.state.as_ref().err()?;
+        let kept = status
+            .kept
+            .as_ref()
+            .map(|kept| format!("; its build sha256:{} keeps serving", short(&kept.facts.digest)));
+        let reason = format!("{reason}{}", kept.unwrap_or_default());
+        Some(Problem::new(shown(&status.path), reason))
     };
     sources.iter().filter_map(problem).collect()
+}
+
+/// As many characters of a digest as tell two builds apart for a person.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// Builds that wait for a person, each with its texts to look at and what has changed.
+pub(super) fn pending(sources: &[SourceStatus]) -> Vec<Problem> {
+    let problem = |status: &SourceStatus| {
+        let (source, ready) = (status.source.as_ref()?, status.state.as_ref().ok()?);
+        let (pending, id) = (ready.pending.as_ref()?, id_of(source));
+        let path = shown(&status.path);
+        let reason = format!(
+            "{}; {}; look at it with `toolhost inspect {path}`, then run `toolhost trust {id}`",
+            pending.why, pending.meanwhile
+        );
+        let more = match pending.differences_count - pending.differences.len() {
+            0 => None,
+            more => Some(format!("and {more} more")),
+        };
+        let details = pending.suspicions.iter().map(|place| format!("! {place}"));
+        let details = details.chain(pending.differences.iter().cloned()).chain(more);
+        Some(Problem { place: source.to_string(), reason, details: details.collect() })
+    };
+    sources.iter().filter_map(problem).collect()
+}
+
+/// The id of a plugin, as commands take it.
+pub(super) fn id_of(source: &SourceId) -> String {
+    match source {
+        SourceId::Plugin { id, .. } => id.to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Grants that give nothing.
 pub(super) fn idle_grants(sources: &[SourceStatus]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for status in sources {
-        if let (Some(source), Ok(Ready { grants, .. })) = (&status.source, &status.state) {
+        let ready = status.kept.as_deref().or(status.state.as_ref().ok());
+        if let (Some(source), Some(Ready { grants, .. })) = (&status.source, ready) {
             problems.extend(grants.iter().map(|reason| Problem::new(source.to_string(), reason)));
         }
     }
@@ -87,7 +137,7 @@ pub(super) fn left_out(
 pub(super) fn trust(ready: &Ready) -> &'static str {
     match ready.origin {
         Origin::Bundled => "ready, bundled",
-        Origin::Project => "ready, untrusted",
+        Origin::Project if !ready.trusted => "ready, untrusted",
         _ => "ready",
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Item, TableLike};
 
-use super::{ConfigError, PluginConfig};
+use super::{ConfigError, PluginConfig, Update};
 use crate::authority::{Exclusive, Grants, Kind};
 use crate::guardrails::{GuardrailSettings, Thresholds};
 use crate::limits::{LimitError, Limits};
@@ -51,10 +51,11 @@ impl Reader<'_> {
             }
             let settings = self.table(key, item)?;
             let config = plugins.entry(id).or_default();
-            let mut known = vec!["allow_tool_override", "exclusive"];
+            let mut known = vec!["allow_tool_override", "exclusive", "update"];
             known.extend(Kind::ALL.map(Kind::key));
             for (name, item) in self.entries(settings, &known)? {
                 match (name, Kind::of_key(name)) {
+                    ("update", _) => config.update = self.update(name, item)?,
                     ("exclusive", _) => config.exclusive = self.exclusive(name, item)?,
                     (_, Some(Kind::Kv)) => config.grants.kv = self.flag(name, item)?,
                     (_, Some(kind)) => {
@@ -109,6 +110,14 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn update(&self, key: &str, item: &Item) -> Result<Update, ConfigError> {
+        match item.as_str() {
+            Some("never") => Ok(Update::Never),
+            Some("same-needs") => Ok(Update::SameNeeds),
+            _ => Err(self.error(item, format!("`{key}` must be \"never\" or \"same-needs\""))),
+        }
+    }
+
     fn flag(&self, key: &str, item: &Item) -> Result<bool, ConfigError> {
         item.as_bool().ok_or_else(|| self.error(item, format!("`{key}` must be true or false")))
     }
@@ -156,7 +165,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn texts(&self, key: &str, item: &Item) -> Result<Vec<String>, ConfigError> {
+    pub(super) fn texts(&self, key: &str, item: &Item) -> Result<Vec<String>, ConfigError> {
         self.list(key, item, |text| Ok::<_, std::convert::Infallible>(text.to_owned()))
     }
 
@@ -227,7 +236,7 @@ impl Reader<'_> {
         item.as_table_like().ok_or_else(|| self.error(item, format!("`{key}` must be a table")))
     }
 
-    fn error(&self, item: &Item, problem: String) -> ConfigError {
+    pub(super) fn error(&self, item: &Item, problem: String) -> ConfigError {
         let start = item.span().map_or(0, |span| span.start);
         ConfigError { line: line(self.text, start), problem }
     }

@@ -48,8 +48,15 @@ pub(super) fn find<'a>(
             let repair = format!("the name `{shown}` was read as `{meant}`");
             Ok(Found { entry, repair: Some(repair) })
         }
-        _ => Err(unknown(catalog, session, name, meant)),
+        _ => Err(waiting(catalog, name).unwrap_or_else(|| unknown(catalog, session, name, meant))),
     }
+}
+
+/// Refuses a tool whose plugin waits for a person.
+fn waiting(catalog: &Catalog, name: &str) -> Option<CallError> {
+    let (source, reason) = catalog.waiting(name)?;
+    let message = format!("`{name}` of {source} cannot be called yet: {reason}");
+    Some(CallError::new(Code::Pending, message).with("source", source.to_string()))
 }
 
 /// Refuses a tool that the session has not.

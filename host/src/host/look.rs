@@ -1,6 +1,5 @@
 //! One file, looked at without making it callable: what it says of itself, and what it tries.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::availability::Availability;
 use crate::dispatch::Dispatch;
 use crate::limits::{Count, Limits};
 use crate::plugin::{Candidate, LoadError, Loaded};
-use crate::registry::{Registry, SourceReport};
+use crate::registry::{Owners, Registry, SourceReport};
 use crate::session::Session;
 use crate::store::Stores;
 use crate::tool::{Call, Need, Origin, Outcome, PluginId, PluginIdError};
@@ -49,9 +48,9 @@ pub async fn inspect(
     let candidate = candidate(path)?;
     let loader = loader(Arc::clone(&limits), 1, settings)?;
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
-    let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
+    let plugin = settings.config.plugin(&candidate.id, &candidate.folder);
     loaded.registration.allow_tool_override = plugin.allow_tool_override;
-    let registry = Registry::new(limits, HashMap::new());
+    let registry = Registry::new(limits, Owners::new());
     let catalog = registry.publish([loaded.registration.clone()]);
     let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
     Ok((loaded, report))
@@ -87,7 +86,7 @@ pub async fn probe(
     let limits = Limits { refusals_max: PROBED_REFUSALS_MAX, ..settings.config.limits.clone() };
     let limits = Arc::new(limits);
     let candidate = candidate(path)?;
-    let plugin = settings.config.plugins.get(&candidate.id).cloned().unwrap_or_default();
+    let plugin = settings.config.plugin(&candidate.id, &candidate.folder);
     let mut loader = loader(Arc::clone(&limits), 2, settings)?;
     let folder = tempfile::tempdir().map_err(InspectError::Decoy)?;
     loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));
@@ -96,7 +95,7 @@ pub async fn probe(
     let idle = loaded.grant(grants, &plugin.exclusive);
     loaded.registration.origin = Origin::Bundled;
     let needs = loaded.registration.needs.clone();
-    let registry = Arc::new(Registry::new(Arc::clone(&limits), HashMap::new()));
+    let registry = Arc::new(Registry::new(Arc::clone(&limits), Owners::new()));
     registry.publish([loaded.registration]);
     let availability = Arc::new(Availability::new(&limits));
     let session = Session::alone(Arc::default(), &limits);

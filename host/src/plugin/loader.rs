@@ -243,7 +243,9 @@ impl Loader {
                 needs: registered.needs,
                 hooks: None,
                 digest: Some(Arc::clone(&digest)),
+                trusted: false,
                 rejected: registered.rejected,
+                waiting: Vec::new(),
             },
             facts: Facts {
                 name: registered.name,

@@ -3,7 +3,6 @@
 //! Claims are taken in the order of their origin, never in the order of loading, and each meets
 //! whoever holds the name by then. Names that a reader takes for one are one name here.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::tool::{Origin, Registration, SourceId, ToolName, ToolSpec};
@@ -27,6 +26,10 @@ pub struct Claim<'a> {
     /// The operator lets it.
     pub allow_tool_override: bool,
 }
+
+/// Who had a name before, across restarts: for each name, as a reader takes it
+/// ([`ToolName::skeleton`]), the sources that had it, the first one first.
+pub type Owners = HashMap<String, Vec<SourceId>>;
 
 /// What becomes of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +68,11 @@ impl<'a> Claim<'a> {
     ///
     /// The recorded owner of a name comes before others who want it, but a project's plugin
     /// never before one of the user's own folder.
-    fn turn(&self, owners: &HashMap<String, SourceId>) -> u8 {
-        let owner = owners.get(self.name.as_str()) == Some(self.source);
-        match (self.origin, owner) {
+    fn turn(&self, owners: &Owners) -> (u8, usize) {
+        // Most of the time, nobody has had any name.
+        let owned = (!owners.is_empty()).then(|| owners.get(&self.name.skeleton())).flatten();
+        let place = owned.and_then(|owners| owners.iter().position(|owner| owner == self.source));
+        let turn = match (self.origin, place.is_some()) {
             (Origin::Builtin, _) => 0,
             (Origin::Bundled, _) => 1,
             (Origin::User | Origin::Mcp, true) => 2,
@@ -75,15 +80,18 @@ impl<'a> Claim<'a> {
             (Origin::Project, true) => 4,
             (Origin::Project, false) => 5,
             (Origin::Mcp, false) => 6,
-        }
+        };
+        (turn, place.unwrap_or_default())
     }
 }
 
 /// Decides all claims, in their order. `owners` are the sources which had a name before.
-pub fn decide(claims: &[Claim<'_>], owners: &HashMap<String, SourceId>) -> Vec<Verdict> {
+pub fn decide(claims: &[Claim<'_>], owners: &Owners) -> Vec<Verdict> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
+    let turns: Vec<_> = claims.iter().map(|claim| (claim.turn(owners), claim.rank)).collect();
     order.sort_by(|&left, &right| {
-        in_turn(&claims[left], &claims[right], owners).then(left.cmp(&right))
+        let by_source = || claims[left].source.cmp(claims[right].source);
+        turns[left].cmp(&turns[right]).then_with(by_source).then(left.cmp(&right))
     });
 
     let mut verdicts = vec![Verdict::Registered; claims.len()];
@@ -115,11 +123,6 @@ struct Holder {
     claim: usize,
     /// It has the name by overriding another.
     replaced: bool,
-}
-
-fn in_turn(left: &Claim<'_>, right: &Claim<'_>, owners: &HashMap<String, SourceId>) -> Ordering {
-    let turn = |claim: &Claim<'_>| (claim.turn(owners), claim.rank);
-    turn(left).cmp(&turn(right)).then_with(|| left.source.cmp(right.source))
 }
 
 /// Says why a name or a toolset is not for this claimant.

@@ -38,7 +38,9 @@ impl MissingHooks {
             needs: Vec::new(),
             hooks: Some(Arc::new(self)),
             digest: None,
+            trusted: false,
             rejected: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 }

@@ -43,7 +43,9 @@ fn registration(specs: Vec<ToolSpec>, needs: Vec<Need>) -> Registration {
         needs,
         hooks: None,
         digest: None,
+        trusted: false,
         rejected: Vec::new(),
+        waiting: Vec::new(),
     }
 }
 

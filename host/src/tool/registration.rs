@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -108,8 +109,12 @@ pub struct Registration {
     pub hooks: Option<Arc<dyn Hooks>>,
     /// SHA-256 of the bytes it was made of, in hexadecimal, if it was made of bytes.
     pub digest: Option<Arc<str>>,
+    /// A person has vouched for it: it is part of the host, bundled, or its bytes were trusted.
+    pub trusted: bool,
     /// Tools it declared that are none, each with the reason.
     pub rejected: Vec<Rejection>,
+    /// Tools of a build that waits for a person, each with the reason; none of them can be called.
+    pub waiting: Vec<Rejection>,
 }
 
 impl fmt::Debug for Registration {
@@ -134,7 +139,7 @@ pub struct Rejection {
 }
 
 /// One piece of authority a source asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// Such as `dirs` or `http`; a kind the host does not know grants nothing.
     pub kind: String,

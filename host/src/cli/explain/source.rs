@@ -1,5 +1,7 @@
 //! The first part of the chain: each file that has the tool, and what the registry made of it.
 
+use std::path::Path;
+
 use super::{Section, View};
 use crate::cli::inspect::need_line;
 use crate::cli::problem::shown;
@@ -34,11 +36,20 @@ pub(super) fn change(view: &View<'_>) -> Option<String> {
 }
 
 fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
-    let (source, ready) = (status.source.as_ref()?, status.state.as_ref().ok()?);
+    let source = status.source.as_ref()?;
+    let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
     let mut steps = vec![
         ("file", format!("{} ({})", shown(&status.path), place(ready))),
         ("digest", format!("sha256:{}", ready.facts.digest)),
     ];
+    if status.kept.is_some() {
+        let why = match &status.state {
+            Ok(Ready { pending: Some(pending), .. }) => format!("the file waits: {}", pending.why),
+            Ok(_) => "the file waits".to_owned(),
+            Err(reason) => format!("the file does not load: {reason}"),
+        };
+        steps.push(("kept build", why));
+    }
     if let Some(twin) = &ready.same_as {
         // A copy counts as what it is a copy of.
         let twin_status = view.sources.iter().find(|status| status.path == *twin)?;
@@ -62,8 +73,8 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
         }
         _ => steps.push(("registered", format!("`{}` by {source}", view.name))),
     }
-    if let SourceId::Plugin { id, .. } = source {
-        steps.extend(authority(view, id, ready));
+    if let SourceId::Plugin { id, folder } = source {
+        steps.extend(authority(view, (id, folder), ready));
     }
     Some(Section { title: source.to_string(), steps })
 }
@@ -83,14 +94,13 @@ fn left_out(view: &View<'_>, report: &SourceReport) -> Option<String> {
 /// What the plugin asks for on behalf of the tool, and what it was granted.
 fn authority(
     view: &View<'_>,
-    id: &PluginId,
+    (id, folder): (&PluginId, &Path),
     ready: &Ready,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let is_for_it =
         |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|tool| tool == view.name);
     let asks: Vec<String> = ready.needs.iter().filter(is_for_it).map(need_line).collect();
-    let grants = view.host.config().plugins.get(id).map(|plugin| plugin.grants.flags());
-    let grants = grants.unwrap_or_default();
+    let grants = view.host.config().plugin(id, folder).grants.flags();
     let listed = |texts: Vec<String>| match texts.as_slice() {
         [] => "nothing".to_owned(),
         texts => texts.join("; "),
@@ -102,6 +112,7 @@ fn authority(
 
 fn place(ready: &Ready) -> &'static str {
     match ready.origin {
+        Origin::Project if ready.trusted => "in a project's folder, trusted",
         Origin::Builtin => "the host's own",
         Origin::Bundled => "bundled with toolhost",
         Origin::User => "in the user's own folder",

@@ -81,15 +81,17 @@ impl Wish {
     }
 }
 
-fn decided(wishes: &[Wish], owners: &HashMap<String, SourceId>) -> Vec<Verdict> {
+fn decided(wishes: &[Wish], owners: &Owners) -> Vec<Verdict> {
     let claims: Vec<Claim<'_>> = wishes.iter().map(Wish::claim).collect();
     decide(&claims, owners)
 }
 
 /// Checks the verdicts: `ok`, `shadowed by SOURCE`, or a part of the reason for a rejection.
 fn check_with(wishes: &[Wish], owners: &[(&str, &Wish)], expected: &[&str]) {
-    let owners =
-        owners.iter().map(|(name, owner)| ((*name).to_owned(), owner.source.clone())).collect();
+    let owners = owners
+        .iter()
+        .map(|(name, owner)| ((*name).to_owned(), vec![owner.source.clone()]))
+        .collect();
     let verdicts = decided(wishes, &owners);
     assert_eq!(verdicts.len(), expected.len());
     for (verdict, expected) in verdicts.iter().zip(expected) {

@@ -1,0 +1,186 @@
+//! Whether a build may serve, and with what authority: the rules of trust, on values.
+//!
+//! Bytes that a person has trusted, or that `make` built, have what they were granted. Other
+//! bytes of a plugin that holds a grant wait, and so does whatever has suspect texts. All others
+//! serve with no authority.
+
+use std::sync::Arc;
+
+use super::scan::Found;
+use super::{Pending, Remembered};
+use crate::config::{Config, PluginConfig, Update};
+use crate::difference::{Surface, differences, differences_in_outline};
+use crate::lock::Known;
+use crate::plugin::Loaded;
+use crate::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
+use crate::tool::Origin;
+
+/// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
+const TOLD_MAX: usize = 20;
+
+/// A build that loaded, and what may become of it.
+pub(super) struct Judged {
+    pub(super) loaded: Loaded,
+    pub(super) surface: Surface,
+    pub(super) verdict: Verdict,
+    /// How many builds of the same bundled plugin are newer, if it is bundled.
+    pub(super) age: Option<usize>,
+}
+
+/// What may become of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It serves, with what it was granted.
+    Trusted {
+        /// The operator's rule trusts it, and no person has yet.
+        by_rule: bool,
+    },
+    /// It serves, with no authority.
+    Free,
+    /// It waits: it is not what was trusted.
+    Changed,
+    /// It waits: its texts are suspect, in these places.
+    Suspect(Vec<String>),
+}
+
+/// What is said of one plugin, and remembered of it.
+pub(super) struct Case<'a> {
+    pub(super) found: &'a Found,
+    pub(super) settings: PluginConfig,
+    pub(super) known: Option<&'a Known>,
+    remembered: &'a Remembered,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(found: &'a Found, config: &Config, remembered: &'a Remembered) -> Case<'a> {
+        let candidate = &found.candidate;
+        Case {
+            found,
+            settings: config.plugin(&candidate.id, &candidate.folder),
+            known: remembered.lock.plugin(&candidate.folder, candidate.id.as_str()),
+            remembered,
+        }
+    }
+
+    /// Judges a build that loaded.
+    pub(super) fn judge(&self, loaded: Loaded) -> Judged {
+        let facts = &loaded.facts;
+        let contract = facts.contract.to_string();
+        let surface = Surface::new(&contract, &facts.imports, &loaded.registration);
+        // The bytes of one plugin under the name of another are a stranger's.
+        let key = (self.found.candidate.id.to_string(), facts.digest.to_string());
+        let age = self.remembered.bundled.get(&key).copied();
+        let verdict = self.verdict(&loaded, &surface, age.is_some());
+        Judged { loaded, surface, verdict, age }
+    }
+
+    fn verdict(&self, loaded: &Loaded, surface: &Surface, is_bundled: bool) -> Verdict {
+        let trusted = self.known.and_then(|known| known.trusted.as_deref());
+        if is_bundled || trusted == Some(&*loaded.facts.digest) {
+            return Verdict::Trusted { by_rule: false };
+        }
+        let suspect = suspect(loaded);
+        if !suspect.is_empty() {
+            return Verdict::Suspect(suspect);
+        }
+        let Some(trusted) = trusted else { return Verdict::Free };
+        if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
+            return Verdict::Free;
+        }
+        let build = self.known.and_then(|known| known.build.as_ref());
+        let build = build.filter(|build| build.digest == trusted);
+        let asks_no_more =
+            build.is_some_and(|build| surface.outline().asks_no_more_than(&build.outline));
+        match self.settings.update {
+            Update::SameNeeds if asks_no_more => Verdict::Trusted { by_rule: true },
+            _ => Verdict::Changed,
+        }
+    }
+
+    /// Digests of the kept builds that may serve in place of the file, the best first.
+    pub(super) fn stand_ins(&self) -> Vec<&'a str> {
+        let Some(known) = self.known else { return Vec::new() };
+        let build = known.build.as_ref().map(|build| build.digest.as_str());
+        let mut digests: Vec<&str> = known.trusted.as_deref().into_iter().chain(build).collect();
+        digests.dedup();
+        digests
+    }
+
+    /// What a build waits for, if it does. `kept` serves meanwhile.
+    pub(super) fn pending(&self, judged: &Judged, kept: Option<&Judged>) -> Option<Pending> {
+        let why = match &judged.verdict {
+            Verdict::Trusted { .. } | Verdict::Free => return None,
+            Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
+            Verdict::Suspect(places) => match places.as_slice() {
+                [place] => format!("a person should look at one of its texts first: {place}"),
+                places => format!(
+                    "a person should look at {} of its texts first, such as {}",
+                    places.len(),
+                    places.first().map(String::as_str).unwrap_or_default()
+                ),
+            },
+        };
+        let meanwhile = match (kept, &judged.verdict) {
+            (Some(kept), _) => format!(
+                "its build sha256:{} keeps serving",
+                kept.loaded.facts.digest.get(..12).unwrap_or_default()
+            ),
+            (None, Verdict::Changed) => "it serves without what it was granted".to_owned(),
+            (None, _) => "until then none of its tools can be called".to_owned(),
+        };
+        let suspicions = match &judged.verdict {
+            Verdict::Suspect(places) => places.clone(),
+            _ => Vec::new(),
+        };
+        let build = self.known.and_then(|known| known.build.as_ref());
+        let found = match (kept, build) {
+            (Some(kept), _) => differences(&kept.surface, &judged.surface),
+            (None, Some(build)) => {
+                differences_in_outline(&build.outline, &judged.surface.outline())
+            }
+            (None, None) => Vec::new(),
+        };
+        Some(Pending {
+            why,
+            meanwhile,
+            serves: kept.is_none() && judged.may_serve(),
+            suspicions,
+            differences: found.iter().take(TOLD_MAX).map(ToString::to_string).collect(),
+            differences_count: found.len(),
+        })
+    }
+
+    /// Tells whether the operator's permission to replace others' tools counts for these bytes:
+    /// in a project's folder only if they were trusted, since ids are not inherited.
+    pub(super) fn may_override(&self, judged: &Judged) -> bool {
+        let vouched = judged.is_trusted() || self.found.origin != Origin::Project;
+        self.settings.allow_tool_override && vouched
+    }
+}
+
+impl Judged {
+    pub(super) fn is_trusted(&self) -> bool {
+        matches!(self.verdict, Verdict::Trusted { .. })
+    }
+
+    /// Tells whether it serves where nothing else does.
+    pub(super) fn may_serve(&self) -> bool {
+        !matches!(self.verdict, Verdict::Suspect(_))
+    }
+
+    pub(super) fn digest(&self) -> &Arc<str> {
+        &self.loaded.facts.digest
+    }
+}
+
+/// The suspect texts for which a plugin waits, a line each.
+fn suspect(loaded: &Loaded) -> Vec<String> {
+    let texts = Texts {
+        name: &loaded.facts.name,
+        version: &loaded.facts.version,
+        registration: &loaded.registration,
+        extensions: &loaded.facts.extensions,
+    };
+    let found = suspicions(&texts, std::iter::empty());
+    to_wait_for(&found).take(TOLD_MAX).map(Suspicion::to_string).collect()
+}

@@ -1,0 +1,167 @@
+//! After loading: what was seen is remembered, and builds that are in order are kept, so that a
+//! later build that is broken or waits does not take a working tool away.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Remembered;
+use crate::difference::Outline;
+use crate::limits::Limits;
+use crate::lock::{self, Build, Known, Lock, LockError, Owner, Pin};
+use crate::registry::Catalog;
+use crate::store::Builds;
+use crate::tool::{PluginId, SourceId, ToolName};
+
+/// What a load has shown of one plugin.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) folder: PathBuf,
+    pub(super) id: PluginId,
+    /// The file's build, if it is in order and not known yet as the last one.
+    pub(super) build: Option<NewBuild>,
+    /// The names it has, as a reader takes them; none for bundled plugins, which come first
+    /// anyway.
+    pub(super) names: Vec<String>,
+}
+
+/// A build that is in order.
+#[derive(Clone, Debug)]
+pub(super) struct NewBuild {
+    pub(super) file: PathBuf,
+    pub(super) digest: Arc<str>,
+    pub(super) outline: Outline,
+    /// The operator's rule trusts it from now on.
+    pub(super) trust: bool,
+}
+
+/// The names that are a source's own in a catalog, as a reader takes them: those it has, unless
+/// it asks to replace others', and those that others replace.
+pub(super) fn names(catalog: &Catalog, source: &SourceId) -> Vec<String> {
+    let Some(report) = catalog.report(source) else { return Vec::new() };
+    let is_own =
+        |name: &&String| catalog.find(name).is_some_and(|entry| !entry.tool.spec().overrides);
+    let own = report.tools.iter().filter(is_own).chain(&report.replaced);
+    let names = own.filter_map(|name| ToolName::new(name).ok());
+    names.map(|name| name.skeleton()).collect()
+}
+
+/// Remembers what was seen, in the state folder if there is one. It blocks on files.
+pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) {
+    let Some(state) = &remembered.state else { return };
+    let mut expected = remembered.lock.clone();
+    note(&mut expected, seen, limits);
+    if expected == remembered.lock {
+        return;
+    }
+    let builds = Builds::new(state);
+    for Seen { build, id, .. } in seen {
+        let Some(build) = build else { continue };
+        if let Err(error) = builds.keep(&build.file, &build.digest) {
+            tracing::warn!(%error, "the build of plugin:{id} cannot be kept; a later one that is broken will have no stand-in");
+        }
+    }
+    let changed = lock::change(state, |lock| {
+        note(lock, seen, limits);
+        prune(lock, &builds, limits)
+    });
+    match changed {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "old builds of plugins cannot be removed"),
+        Err(error) => tracing::warn!("what was seen of plugins is not remembered: {error}"),
+    }
+}
+
+/// Puts what was seen into a lock.
+fn note(lock: &mut Lock, seen: &[Seen], limits: &Limits) {
+    for Seen { folder, id, build, .. } in seen {
+        let known = lock.plugin_mut(folder, id.as_str());
+        let Some(build) = build else { continue };
+        let digest = build.digest.to_string();
+        keep(known, &digest, limits);
+        if build.trust {
+            known.trusted = Some(digest.clone());
+        }
+        known.build = Some(Build { digest, outline: build.outline.clone() });
+    }
+    // A recorded owner that is there keeps its name, and so does one that is not looked at here.
+    let here: BTreeSet<(&PathBuf, &str)> =
+        seen.iter().map(|seen| (&seen.folder, seen.id.as_str())).collect();
+    for Seen { folder, id, names, .. } in seen {
+        for name in names {
+            let owners = lock.names.get(name).map(Vec::as_slice).unwrap_or_default();
+            let is_here = |owner: &Owner| here.contains(&(&owner.folder, owner.id.as_str()));
+            if !owners.iter().any(is_here) {
+                lock.own(name, Owner { folder: folder.clone(), id: id.to_string() });
+            }
+        }
+    }
+}
+
+/// Removes builds that nobody mentions, and the oldest when there are too many bytes.
+fn prune(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Result<()> {
+    let (mut mentioned, mut needed) = (BTreeSet::new(), BTreeSet::new());
+    for known in &lock.plugins {
+        let serving = known.build.as_ref().map(|build| &build.digest);
+        needed.extend(serving.into_iter().chain(&known.trusted).cloned());
+        mentioned.extend(known.kept.iter().cloned());
+    }
+    mentioned.extend(needed.iter().cloned());
+    builds.prune(&mentioned, &needed, limits.kept_builds_bytes_max.0)
+}
+
+/// A build that a person trusts.
+#[derive(Clone, Debug)]
+pub struct Trusted {
+    /// What is trusted.
+    pub pin: Pin,
+    /// The file it was read from.
+    pub file: PathBuf,
+    /// What it declares, if that was looked at.
+    pub outline: Option<Outline>,
+}
+
+/// Trusts builds, keeps them, and changes what else a person has decided at once.
+///
+/// A build that cannot be kept is trusted all the same; a later one that is broken then has no
+/// stand-in. It blocks on files.
+///
+/// # Errors
+/// If the lock cannot be read or written, or is damaged.
+pub fn trust(
+    state: &Path,
+    trusted: &[Trusted],
+    limits: &Limits,
+    more: impl FnOnce(&mut Lock),
+) -> Result<(), LockError> {
+    let builds = Builds::new(state);
+    for Trusted { pin, file, .. } in trusted {
+        if let Err(error) = builds.keep(file, &pin.digest) {
+            tracing::warn!(%error, "the build of plugin:{} cannot be kept", pin.id);
+        }
+    }
+    let pruned = lock::change(state, |lock| {
+        for Trusted { pin, outline, .. } in trusted {
+            lock.trust(pin);
+            let known = lock.plugin_mut(&pin.folder, &pin.id);
+            keep(known, &pin.digest, limits);
+            if let Some(outline) = outline {
+                known.build = Some(Build { digest: pin.digest.clone(), outline: outline.clone() });
+            }
+        }
+        more(lock);
+        prune(lock, &builds, limits)
+    })?;
+    if let Err(error) = pruned {
+        tracing::warn!(%error, "old builds of plugins cannot be removed");
+    }
+    Ok(())
+}
+
+/// Puts a build at the end of those that are kept.
+fn keep(known: &mut Known, digest: &str, limits: &Limits) {
+    known.kept.retain(|kept| kept != digest);
+    known.kept.push(digest.to_owned());
+    let over = known.kept.len().saturating_sub(limits.kept_builds_max.0);
+    known.kept.drain(..over);
+}
