@@ -30,6 +30,7 @@ mod serve;
 mod sessions;
 mod support;
 mod toolsets;
+mod trust;
 mod vectors;
 mod weather;
 mod wrong;

@@ -286,7 +286,7 @@ fn source_cells(status: &SourceStatus) -> Vec<String> {
     };
     let digest = digest.to_owned();
     let state = match &status.kept {
-        Some(kept) => format!("{state}; {} serves", problem::short(&kept.facts.digest)),
+        Some(_) => format!("{state}, kept build serves"),
         None => state,
     };
     vec![shown(&status.path), source, digest, state]

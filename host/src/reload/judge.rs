@@ -111,14 +111,8 @@ impl<'a> Case<'a> {
         let why = match &judged.verdict {
             Verdict::Trusted { .. } | Verdict::Free => return None,
             Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
-            Verdict::Suspect(places) => match places.as_slice() {
-                [place] => format!("a person should look at one of its texts first: {place}"),
-                places => format!(
-                    "a person should look at {} of its texts first, such as {}",
-                    places.len(),
-                    places.first().map(String::as_str).unwrap_or_default()
-                ),
-            },
+            // What it says there is not repeated: this may come before a model.
+            Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
         };
         let meanwhile = match (kept, &judged.verdict) {
             (Some(kept), _) => format!(

@@ -150,7 +150,7 @@ impl Plugin<'_> {
 
 /// The tools of a build that waits and has no stand-in.
 fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
-    let reason = format!("its plugin waits until a person has looked at it ({})", pending.why);
+    let reason = format!("its plugin waits for the operator: {}", pending.why);
     let tools = file.loaded.registration.tools.iter();
     tools
         .map(|tool| Rejection { tool: tool.spec().name.to_string(), reason: reason.clone() })
