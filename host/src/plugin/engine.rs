@@ -14,7 +14,7 @@ use wasmtime::{
 };
 
 use super::bindings::Plugin;
-use super::imports::{environment, errors, files};
+use super::imports::{environment, errors, files, http};
 use super::store::Guest;
 use crate::limits::Limits;
 
@@ -145,6 +145,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
     errors::add_to_linker(&mut linker)?;
     files::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    http::words::add_to_linker(&mut linker)?;
     Plugin::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     Ok(linker)
 }

@@ -7,6 +7,7 @@
 
 mod inject;
 mod redacted;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
