@@ -1,5 +1,6 @@
 //! What belongs to one guest: its authority, its limits, and what it said on the way.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,6 +45,7 @@ pub(super) struct Guest {
     pub(super) secrets: Arc<PluginSecrets>,
     stuck_opens: Arc<StuckOpens>,
     stuck_opens_max: usize,
+    listings: HashSet<u32>,
     /// Where the tool is probed.
     decoys: Option<Vec<(u32, String)>>,
     _clock: Running,
@@ -91,6 +93,7 @@ pub(super) fn new(
         conduct,
         stuck_opens: Arc::clone(&plugin.stuck_opens),
         stuck_opens_max: limits.stuck_opens_max.0,
+        listings: HashSet::new(),
         decoys: plugin.decoy().map(|_| Vec::new()),
         _clock: engine.run_clock(),
     };
@@ -117,6 +120,7 @@ impl Guest {
             conduct: &self.conduct,
             stuck: &self.stuck_opens,
             stuck_max: self.stuck_opens_max,
+            listings: &mut self.listings,
             decoys: self.decoys.as_mut(),
         }
     }

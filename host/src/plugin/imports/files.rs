@@ -3,8 +3,11 @@
 //! A use that tells anything closes the other side of an either/or, and a closed side refuses. Pipes,
 //! sockets and devices in a granted directory are refused, since opening one can block a thread
 //! of the host for good, and no bound of the guest would end that. What was tried is remembered
-//! when a tool is probed.
+//! when a tool is probed. And guests leave some of the files that the process may open to others.
 
+mod left;
+
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +32,9 @@ use crate::tool::Refusal;
 const OPEN_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long one counts: a thread that is still stuck then is one of few.
 const STUCK_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Lists of directories that one guest may hold at once: each holds all entries in memory.
+const LISTINGS_MAX: usize = 64;
 
 /// When opens of one plugin were given up, as far as it is not long ago.
 #[derive(Debug, Default)]
@@ -64,6 +70,8 @@ pub(crate) struct Files<'a> {
     pub(crate) conduct: &'a Conduct,
     pub(crate) stuck: &'a StuckOpens,
     pub(crate) stuck_max: usize,
+    /// Handles of lists of directories that it holds.
+    pub(crate) listings: &'a mut HashSet<u32>,
     /// Where a tool is probed: handles of directories that are not there, with their paths.
     pub(crate) decoys: Option<&'a mut Vec<(u32, String)>>,
 }
@@ -154,6 +162,17 @@ impl Files<'_> {
         self.conduct.lacks(Kind::Dirs, &grant, &path.display().to_string());
     }
 
+    /// Refuses to open one more, and remembers why.
+    fn too_many(&self, path: String, why: &str, repair: &str) -> FsError {
+        self.conduct.refuse(Refusal {
+            what: path,
+            why: format!("is refused, since {why}"),
+            repair: repair.to_owned(),
+            grant: None,
+        });
+        ErrorCode::Busy.into()
+    }
+
     /// Refuses what is neither a file nor a directory.
     async fn check_type(
         &mut self,
@@ -230,6 +249,13 @@ impl HostDescriptor for Files<'_> {
             });
             return Err(ErrorCode::Busy.into());
         }
+        if left::are_few() {
+            return Err(self.too_many(
+                path,
+                "guests hold three quarters of the files that toolhost may have open",
+                "raise its limit of open files (`ulimit -n`), or let fewer calls run at once",
+            ));
+        }
         let makes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
         let writes = open_flags.intersects(makes) || flags.contains(DescriptorFlags::WRITE);
         let shown = path.clone();
@@ -252,8 +278,16 @@ impl HostDescriptor for Files<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
+        if self.listings.len() >= LISTINGS_MAX {
+            let why = format!(
+                "it holds {LISTINGS_MAX} lists of directories already, and more are not allowed"
+            );
+            return Err(self.too_many(".".to_owned(), &why, "its author must close them"));
+        }
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
-        self.using(what, async |files| files.read_directory(fd).await).await
+        let listing = self.using(what, async |files| files.read_directory(fd).await).await?;
+        self.listings.insert(listing.rep());
+        Ok(listing)
     }
 
     async fn stat_at(
@@ -455,6 +489,7 @@ impl HostDirectoryEntryStream for Files<'_> {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.listings.remove(&stream.rep());
         HostDirectoryEntryStream::drop(&mut self.inner, stream)
     }
 }
