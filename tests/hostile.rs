@@ -1,10 +1,19 @@
 //! Guests that attack: real components, told step by step what to do, with everything asked for
 //! and only some of it granted. Each test says what they get to see.
 
+mod boundary;
+mod by_hand;
+mod engine;
 mod files;
+mod flood;
+mod handles;
+mod loops;
+mod mutants;
+mod names;
 mod network;
 mod secrets;
 mod state;
+mod storms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +28,8 @@ use crate::support::{Lab, answer, guest};
 
 /// The value of the secret `KEY`.
 const KEY: &str = "s3cr3t-value/+=\"1";
+/// Grants a store.
+const KV: &str = "kv = true";
 
 /// A lab with the hostile guest, granted what these lines of its table say.
 fn lab(grants: &str) -> Lab {

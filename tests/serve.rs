@@ -1,6 +1,6 @@
 //! The MCP door: transcripts byte by byte, and the official clients.
 
-mod client;
+pub(crate) mod client;
 
 use std::fs;
 use std::path::Path;

@@ -11,33 +11,33 @@ use serde_json::{Value, json};
 use crate::support::Lab;
 
 /// Longer than anything takes that is not stuck.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One connection to the program.
-pub(super) struct Client {
+pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: mpsc::Receiver<Value>,
     stderr: JoinHandle<String>,
     /// What came while something else was waited for.
-    pub(super) heard: Vec<Value>,
+    pub(crate) heard: Vec<Value>,
 }
 
 impl Client {
-    pub(super) fn start(lab: &Lab, arguments: &[&str]) -> Client {
+    pub(crate) fn start(lab: &Lab, arguments: &[&str]) -> Client {
         let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
         command.arg("serve").args(arguments);
         Client::with(command)
     }
 
     /// A connection that has begun in the older way.
-    pub(super) fn initialized(lab: &Lab, arguments: &[&str]) -> Client {
+    pub(crate) fn initialized(lab: &Lab, arguments: &[&str]) -> Client {
         let mut client = Client::start(lab, arguments);
         client.initialize();
         client
     }
 
-    pub(super) fn with(mut command: Command) -> Client {
+    pub(crate) fn with(mut command: Command) -> Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("stdout"));
@@ -61,7 +61,7 @@ impl Client {
         Client { child, stdin, messages, stderr, heard: Vec::new() }
     }
 
-    pub(super) fn initialize(&mut self) -> Value {
+    pub(crate) fn initialize(&mut self) -> Value {
         self.ask(
             "start",
             "initialize",
@@ -76,24 +76,24 @@ impl Client {
         answer
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("written");
     }
 
-    pub(super) fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }
 
     /// Sends a request.
-    pub(super) fn ask(&mut self, id: impl Into<Value>, method: &str, parameters: Value) {
+    pub(crate) fn ask(&mut self, id: impl Into<Value>, method: &str, parameters: Value) {
         let id: Value = id.into();
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters });
         self.say(&message.to_string());
     }
 
     /// Sends a request of a client of the newer era, which says with each who it is.
-    pub(super) fn ask_modern(&mut self, id: i64, method: &str, mut parameters: Value) {
+    pub(crate) fn ask_modern(&mut self, id: i64, method: &str, mut parameters: Value) {
         parameters["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -101,18 +101,23 @@ impl Client {
         self.ask(id, method, parameters);
     }
 
-    pub(super) fn ask_tool(&mut self, id: i64, tool: &str, arguments: Value) {
+    pub(crate) fn ask_tool(&mut self, id: i64, tool: &str, arguments: Value) {
         self.ask(id, "tools/call", json!({ "name": tool, "arguments": arguments }));
     }
 
+    /// The program's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the answer to a request.
-    pub(super) fn answer(&mut self, id: impl Into<Value>) -> Value {
+    pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id: Value = id.into();
         self.hear(|message| message["id"] == id && message.get("method").is_none())
     }
 
     /// Waits for a notification.
-    pub(super) fn notification(&mut self, method: &str) -> Value {
+    pub(crate) fn notification(&mut self, method: &str) -> Value {
         self.hear(|message| message["method"] == method)
     }
 
@@ -132,13 +137,13 @@ impl Client {
     }
 
     /// Calls a tool and returns what came of it.
-    pub(super) fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
         self.ask_tool(id, tool, arguments);
         self.answer(id)
     }
 
     /// The names of all tools, page by page, and how many pages there were.
-    pub(super) fn list(&mut self) -> (Vec<String>, usize) {
+    pub(crate) fn list(&mut self) -> (Vec<String>, usize) {
         let (mut names, mut pages, mut parameters) = (Vec::new(), 0, json!({}));
         loop {
             pages += 1;
@@ -156,29 +161,29 @@ impl Client {
     }
 
     /// Says a line, and tells whether anybody was there.
-    pub(super) fn try_say(&mut self, line: &str) -> bool {
+    pub(crate) fn try_say(&mut self, line: &str) -> bool {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         writeln!(stdin, "{line}").is_ok()
     }
 
     /// Closes stdin.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         drop(self.stdin.take());
     }
 
     /// Closes stdin, and returns the exit code and what was logged.
-    pub(super) fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         self.close();
         self.wait()
     }
 
     /// Stops listening, so that the program has nobody to write to.
-    pub(super) fn deafen(&mut self) {
+    pub(crate) fn deafen(&mut self) {
         // The thread that reads ends at the next message, and its pipe with it.
         self.messages = mpsc::channel().1;
     }
 
-    pub(super) fn wait(mut self) -> (i32, String) {
+    pub(crate) fn wait(mut self) -> (i32, String) {
         let start = Instant::now();
         let code = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {

@@ -2,6 +2,7 @@
 //! runs steps and answers what came of each, as JSON. It asks for everything.
 
 mod files;
+mod flood;
 mod request;
 
 use std::sync::Mutex;
@@ -43,6 +44,8 @@ enum Step {
     Remember(String),
     /// Takes the first or second half of the last result's body.
     Half(bool),
+    /// Does one thing very often.
+    Flood(flood::Flood),
 }
 
 #[arguments]
@@ -108,6 +111,7 @@ fn run(step: Step, last: &Value) -> Result<Value, Error> {
             let written = std::fs::write("/tmp/memory", &text).is_ok();
             json!({ "memory": before, "file": file, "variable": variable, "written": written })
         }
+        Step::Flood(flood) => flood::run(&flood),
         Step::Half(second) => {
             let text = last["body"].as_str().or(last.as_str()).unwrap_or_default();
             let middle = text.len() / 2;

@@ -94,11 +94,26 @@ fn spin() -> ! {
     }
 }
 
+fn recurse() -> ! {
+    #[allow(unconditional_recursion)]
+    fn deeper(n: u64) -> u64 {
+        black_box(deeper(black_box(n + 1)) + 1)
+    }
+    panic!("{}", deeper(0))
+}
+
+fn sleep() -> ! {
+    std::thread::sleep(std::time::Duration::from_secs(3_600));
+    panic!("awake")
+}
+
 impl exports::toolhost::plugin::availability::Guest for Plugin {
     fn check(tool: String) -> Result<(), String> {
         match find(&tool)["check"].as_str().unwrap_or("yes") {
             "yes" => Ok(()),
             "loop" => spin(),
+            "recurse" => recurse(),
+            "sleep" => sleep(),
             "trap" => panic!("cannot check"),
             reason => Err(reason.to_owned()),
         }
@@ -110,18 +125,22 @@ impl exports::toolhost::plugin::schema_override::Guest for Plugin {
         match find(&tool)["describe"].as_str()? {
             "none" => None,
             "loop" => spin(),
+            "recurse" => recurse(),
+            "sleep" => sleep(),
             "trap" => panic!("cannot describe"),
             text => Some(text.replace("VISIBLE", &available.join(" "))),
         }
     }
 }
 
-/// What a hook does: `none`, `loop`, `trap`, `error`, or an object.
+/// What a hook does: `none`, `loop`, `recurse`, `sleep`, `trap`, `error`, or an object.
 fn hook(event: &str) -> Result<Option<(String, Value)>, String> {
     match &made()["hooks"][event] {
         Value::Object(object) => Ok(object.iter().next().map(|(k, v)| (k.clone(), v.clone()))),
         Value::String(word) => match word.as_str() {
             "loop" => spin(),
+            "recurse" => recurse(),
+            "sleep" => sleep(),
             "trap" => panic!("cannot hook"),
             "error" => Err("the hook says no".to_owned()),
             _ => Ok(None),
