@@ -5,12 +5,15 @@ mod batch;
 mod calls;
 mod cli;
 mod compiling;
+#[path = "support/component.rs"]
+mod component;
 mod contract;
 mod doctor;
 mod egress;
 mod explain;
 mod files;
 mod formats;
+mod fuzzing;
 mod grants;
 mod hooks;
 mod hostile;

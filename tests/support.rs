@@ -16,6 +16,8 @@ use toolhost::plugin;
 use toolhost::reload::SourceStatus;
 use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
 
+pub(crate) use crate::component::from_wat;
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -123,21 +125,6 @@ pub(crate) fn built_for(version: &str, mut bytes: Vec<u8>) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// A component made of a core module in WebAssembly text, for the world `plugin`.
-pub(crate) fn from_wat(module: &str) -> Vec<u8> {
-    let mut resolve = wit_parser::Resolve::default();
-    let (package, _) = resolve.push_dir(Path::new(ROOT).join("wit")).expect("the contract");
-    let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
-    let mut module = wat::parse_str(module).expect("valid WAT");
-    let encoding = wit_component::StringEncoding::UTF8;
-    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
-        .expect("metadata");
-    wit_component::ComponentEncoder::default()
-        .module(&module)
-        .and_then(|mut encoder| encoder.encode())
-        .expect("a component")
 }
 
 /// A home and a plugins folder that go with the test.

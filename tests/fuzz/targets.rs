@@ -1,0 +1,324 @@
+//! What is fuzzed: each target takes any bytes, and fails only by a panic. The ordinary tests run
+//! them on the corpus and on seeded mutations of it; `make fuzz` runs them under libFuzzer.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use toolhost::arguments;
+use toolhost::authority::{Grants, Kind};
+use toolhost::availability::Availability;
+use toolhost::config;
+use toolhost::difference::{Surface, differences};
+use toolhost::dispatch::Dispatch;
+use toolhost::egress::{Egress, EgressSettings};
+use toolhost::limits::{Bytes, Count, Limits};
+use toolhost::lock;
+use toolhost::plugin::{Candidate, Loader};
+use toolhost::registry::{Owners, Registry};
+use toolhost::schema::{self, Definition, Format, Schema};
+use toolhost::session::Session;
+use toolhost::suspicion::{Texts, suspicions};
+use toolhost::tool::{Call, PluginId};
+use toolhost::{Config, text};
+
+use crate::component::from_wat;
+
+/// A target: its name, which is also that of its corpus, and what it does.
+pub(crate) type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub(crate) const TARGETS: [Target; 5] = [
+    ("component", component),
+    ("registration", registration),
+    ("configuration", configuration),
+    ("lock", lock_file),
+    ("arguments", call_arguments),
+];
+
+/// Bytes of a plugin's file: read, checked, compiled, registered, published, called.
+pub(crate) fn component(bytes: &[u8]) {
+    HOUSE.load(bytes);
+}
+
+/// What a plugin's memory holds when it registers: pointers, lengths, texts.
+pub(crate) fn registration(bytes: &[u8]) {
+    HOUSE.load(&plugin_with(&bytes[..bytes.len().min(IMAGE_BYTES)]));
+}
+
+/// The text of `toolhost.toml`: read, narrowed, and edited by commands.
+pub(crate) fn configuration(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let id = PluginId::from_stem("weather").expect("an id");
+    let mut grants = Grants::default();
+    grants.add(Kind::Env, "TOKEN", None).expect("a grant");
+    match config::parse(text, &Config::default()) {
+        Ok(read) => {
+            let mut narrowed = Config::default();
+            narrowed.narrow(&read);
+            let more = narrowed.plugins.values().any(|plugin| !plugin.grants.is_empty());
+            assert!(!more && narrowed.servers.is_empty(), "a project gave itself something");
+            let granted = config::with_grants(text, &id, &grants).expect("an edit");
+            let again = config::parse(&granted, &Config::default()).expect("what was written");
+            assert!(again.plugins[&id].grants.env.contains(&"TOKEN".to_owned()));
+            let (revoked, count) =
+                config::without_grants(&granted, &id, &Grants::default()).expect("an edit");
+            assert!(count > 0);
+            let last = config::parse(&revoked, &Config::default()).expect("what was written");
+            assert!(last.plugins.get(&id).is_none_or(|plugin| plugin.grants.is_empty()));
+        }
+        Err(error) => says(&error.to_string()),
+    }
+}
+
+/// The text of the lock: read and written.
+pub(crate) fn lock_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match lock::parse(text) {
+        Ok(read) => {
+            let written = serde_json::to_string(&read).expect("JSON");
+            assert_eq!(lock::parse(&written).expect("what was written"), read);
+        }
+        Err(error) => says(&error),
+    }
+}
+
+/// A schema and arguments for it, with a line of `---` between: read, repaired, coerced, checked
+/// and explained.
+pub(crate) fn call_arguments(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (schema, given) = text.split_once("\n---\n").unwrap_or(("{}", &text));
+    let limits = Limits::default();
+    let read = match arguments::parse(given, &limits) {
+        Ok(read) => read,
+        Err(error) => return says(&error.message),
+    };
+    let parameters = match schema::parse(schema, &limits) {
+        Ok(parameters) => parameters,
+        Err(error) => return says(&error.to_string()),
+    };
+    let compiled = match Schema::compile(&parameters, &limits) {
+        Ok(compiled) => compiled,
+        Err(error) => return says(&error.to_string()),
+    };
+    let mut value = read.value;
+    arguments::coerce(&mut value, &parameters);
+    arguments::leave_out_nulls(&mut value, &parameters);
+    let mut again = value.clone();
+    arguments::coerce(&mut again, &parameters);
+    assert_eq!(value, again, "coerced twice is coerced once");
+    if compiled.visits_max(given.len()) > 1_000_000 {
+        return;
+    }
+    if let Err(violations) = compiled.check(&Value::Object(value)) {
+        says(&arguments::explain("t", &violations, &parameters).message);
+    }
+}
+
+/// Every message is bounded, and safe to show once it is made so.
+fn says(message: &str) {
+    assert!(!message.is_empty());
+    assert!(message.len() <= 64 << 10, "{} bytes", message.len());
+    assert!(!text::printable(message).contains('\u{1b}'));
+}
+
+/// What loads plugins, once for all inputs.
+static HOUSE: LazyLock<House> = LazyLock::new(House::new);
+
+struct House {
+    runtime: Runtime,
+    loader: Loader,
+    limits: Arc<Limits>,
+    folder: TempDir,
+}
+
+impl House {
+    fn new() -> House {
+        let limits = Limits {
+            register_time_max: Duration::from_millis(500),
+            wall_time_max: Duration::from_millis(200),
+            memory_bytes_max: Bytes(4 << 20),
+            component_bytes_max: Bytes(1 << 20),
+            output_bytes_max: Bytes(64 << 10),
+            registration_bytes_max: Bytes(1 << 20),
+            tools_max: Count(16),
+            ..Limits::default()
+        };
+        let limits = Arc::new(limits);
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime");
+        let egress = Egress::new(EgressSettings::default(), &limits).expect("egress");
+        let loader = Loader::new(Arc::clone(&limits), 2, egress).expect("a loader");
+        House { runtime, loader, limits, folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn load(&self, bytes: &[u8]) {
+        let path = self.path();
+        fs::write(&path, bytes).expect("written");
+        let id = PluginId::from_stem("fuzzed").expect("an id");
+        let folder = self.folder.path().to_owned();
+        let candidate = Candidate { id, folder, path };
+        let meter = Arc::default();
+        let load = self.loader.load(&candidate, &meter);
+        let loaded = self.runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), load).await.expect("it ends")
+        });
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                let message = error.to_string();
+                says(&message);
+                assert!(!message.contains('\n'), "{message}");
+                return;
+            }
+        };
+        let (facts, registration) = (&loaded.facts, &loaded.registration);
+        let texts = Texts {
+            name: &facts.name,
+            version: &facts.version,
+            registration,
+            extensions: &facts.extensions,
+        };
+        for suspicion in suspicions(&texts, ["terminal"]) {
+            says(&suspicion.to_string());
+        }
+        let surface = Surface::new("0.1.0", &facts.imports, registration);
+        for difference in differences(&Surface::default(), &surface) {
+            says(&difference.to_string());
+        }
+        for tool in &registration.tools {
+            for format in Format::ALL {
+                Definition::of(tool.spec()).render(format);
+            }
+        }
+        self.call(&loaded.registration);
+    }
+
+    /// Publishes the tools and calls the first.
+    fn call(&self, registration: &toolhost::tool::Registration) {
+        let registry = Arc::new(Registry::new(Arc::clone(&self.limits), Owners::new()));
+        let catalog = registry.publish([registration.clone()]);
+        let Some(entry) = catalog.tools().first().copied() else { return };
+        let call = Call::new(entry.tool.spec().name.as_str(), "{}");
+        let availability = Arc::new(Availability::new(&self.limits));
+        let dispatch = Dispatch::new(registry, availability, Arc::clone(&self.limits), 1);
+        let session = Session::alone(Arc::default(), &self.limits);
+        let outcome = self.runtime.block_on(dispatch.call(&session, call));
+        serde_json::from_str::<Value>(&outcome.to_json_text()).expect("a model reads JSON");
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("fuzzed.wasm")
+    }
+}
+
+/// Where the memory image of the plugin below begins.
+const MARKER: &[u8] = b"toolhost-fuzz-image";
+const IMAGE_BYTES: usize = 2_048;
+
+/// A plugin whose `register` returns the record at the beginning of its memory.
+static PLUGIN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let marker = String::from_utf8_lossy(MARKER);
+    let rest = "\\00".repeat(IMAGE_BYTES - MARKER.len());
+    from_wat(&format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (data (i32.const 0) "{marker}{rest}")
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 8192)
+            (func (export "register") (result i32) i32.const 0)
+            (func (export "call")
+                (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
+                (result i32) i32.const 4096))"#
+    ))
+});
+
+/// The plugin with an image in its memory.
+pub(crate) fn plugin_with(image: &[u8]) -> Vec<u8> {
+    let mut plugin = PLUGIN.clone();
+    let place = plugin.windows(MARKER.len()).position(|window| window == MARKER);
+    let start = place.expect("the marker");
+    plugin[start..start + image.len()].copy_from_slice(image);
+    plugin
+}
+
+/// A memory image with a registration in which nothing is absent.
+pub(crate) fn image() -> Vec<u8> {
+    let mut image = Image { bytes: vec![0; 44], texts: 512 };
+    let name = image.text("fuzzed");
+    let version = image.text("1.0.0");
+    let tool = image.tool();
+    let tools = image.list(&[tool]);
+    let need = [image.text("env"), image.text(r#"{"names":["TOKEN"]}"#)].concat();
+    let tool_names = [image.text("echo")];
+    let need_tools = image.list(&tool_names);
+    let need = [need, need_tools, image.text("to tell it")].concat();
+    let needs = image.list(&[need]);
+    let extensions = image.extensions();
+    // Before the record, that it is no error.
+    let record = [vec![0; 4], name, version, tools, needs, extensions].concat();
+    image.bytes[..record.len()].copy_from_slice(&record);
+    image.bytes.resize(IMAGE_BYTES, 0);
+    image.bytes
+}
+
+/// Lays out records of the contract as the canonical ABI has them in memory.
+struct Image {
+    bytes: Vec<u8>,
+    /// Where texts and lists go next.
+    texts: usize,
+}
+
+impl Image {
+    fn put(&mut self, bytes: &[u8], length: usize) -> Vec<u8> {
+        let place = self.texts;
+        self.texts = (place + bytes.len()).next_multiple_of(8);
+        self.bytes.resize(self.texts, 0);
+        self.bytes[place..place + bytes.len()].copy_from_slice(bytes);
+        let number = |number: usize| u32::try_from(number).expect("small").to_le_bytes();
+        [number(place), number(length)].concat()
+    }
+
+    fn text(&mut self, text: &str) -> Vec<u8> {
+        self.put(text.as_bytes(), text.len())
+    }
+
+    fn list(&mut self, items: &[Vec<u8>]) -> Vec<u8> {
+        self.put(&items.concat(), items.len())
+    }
+
+    fn some(&mut self, text: &str) -> Vec<u8> {
+        [vec![1, 0, 0, 0], self.text(text)].concat()
+    }
+
+    fn extensions(&mut self) -> Vec<u8> {
+        let pair = [self.text("check"), self.text(r#""shared""#)].concat();
+        self.list(&[pair])
+    }
+
+    fn tool(&mut self) -> Vec<u8> {
+        let schema = r#"{"type":"object","properties":{"text":{"type":"string","maxLength":9}}}"#;
+        let mut tool = [
+            self.text("echo"),
+            self.text("fuzz"),
+            self.text("Says what it is told."),
+            self.text(schema),
+            self.some(r#"{"type":"object"}"#),
+            self.some("x"),
+        ]
+        .concat();
+        let variable = self.text("TOKEN");
+        tool.extend(self.list(&[variable]));
+        tool.extend([1, 0, 0, 0, 0x10, 0x27, 0, 0]);
+        // Three flags, four optional hints, and a byte so that what follows is aligned.
+        tool.extend([1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0]);
+        let example = [self.text(r#"{"text":"a"}"#), self.some("a")].concat();
+        tool.extend(self.list(&[example]));
+        let extensions = self.extensions();
+        tool.extend(extensions);
+        tool
+    }
+}
