@@ -22,6 +22,10 @@ trait Value: Copy + PartialOrd {
     const SHAPE: &'static str;
     fn parse(text: &str) -> Option<Self>;
     fn show(self) -> String;
+    /// The stricter of two.
+    fn narrowed(self, other: Self) -> Self {
+        if other < self { other } else { self }
+    }
 }
 
 /// A number of things, such as tools.
@@ -38,6 +42,19 @@ impl Bytes {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
+
+/// A size in bytes that may be left to the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Share {
+    /// At most so much, and half of the machine's memory.
+    Bytes(Bytes),
+    /// Half of the machine's memory, or of the container's if that is less.
+    Half,
+}
+
+/// A time that protects the host: the longer, the stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Guard(pub Duration);
 
 impl Value for Count {
     const SHAPE: &'static str = "a whole number such as `16`";
@@ -72,6 +89,37 @@ impl Value for Duration {
 
     fn show(self) -> String {
         humantime::format_duration(self).to_string()
+    }
+}
+
+impl Value for Share {
+    const SHAPE: &'static str = "`half`, a number of bytes or a text such as \"64 MiB\"";
+
+    fn parse(text: &str) -> Option<Share> {
+        if text == "half" { Some(Share::Half) } else { Bytes::parse(text).map(Share::Bytes) }
+    }
+
+    fn show(self) -> String {
+        match self {
+            Share::Bytes(bytes) => bytes.show(),
+            Share::Half => "half".to_owned(),
+        }
+    }
+}
+
+impl Value for Guard {
+    const SHAPE: &'static str = Duration::SHAPE;
+
+    fn parse(text: &str) -> Option<Guard> {
+        Duration::parse(text).map(Guard)
+    }
+
+    fn show(self) -> String {
+        self.0.show()
+    }
+
+    fn narrowed(self, other: Guard) -> Guard {
+        self.max(other)
     }
 }
 
@@ -114,6 +162,8 @@ pub struct LimitRow {
     pub meaning: &'static str,
     /// The value in force.
     pub value: String,
+    /// The smallest value an operator may choose.
+    pub least: String,
     /// The largest value an operator may choose.
     pub most: String,
 }
@@ -151,11 +201,9 @@ macro_rules! limits {
                 }
             }
 
-            /// Lowers every limit to its value in `other`, and raises none.
+            /// Makes every limit as strict as it is in `other`, and none less strict.
             pub fn narrow(&mut self, other: &Limits) {
-                $( if other.$name < self.$name {
-                    self.$name = other.$name;
-                } )*
+                $( self.$name = self.$name.narrowed(other.$name); )*
             }
 
             /// Every limit with its value in force.
@@ -164,6 +212,7 @@ macro_rules! limits {
                     name: stringify!($name),
                     meaning: concat!($($meaning),+).trim(),
                     value: self.$name.show(),
+                    least: ($least).show(),
                     most: ($most).show(),
                 } ),*]
             }
@@ -198,7 +247,11 @@ limits! {
     results_bytes_max: Bytes = Bytes(64 * MIB), Bytes(0) => Bytes(GIB);
     /// Memory of one guest: a Python interpreter needs 12 MiB, real work ten times that.
     memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
-    /// Elements in one table of a guest; JavaScript components have 7,690.
+    /// Memory of all guests together, tables included; `half` is half of the machine's memory, or
+    /// of its container's if that is less, and never exceeded.
+    memory_all_bytes_max: Share = Share::Half, Share::Bytes(Bytes(MIB)) => Share::Half;
+    /// Elements in one table of a guest, which count as memory with eight bytes each; JavaScript
+    /// components have 7,690.
     table_elements_max: Count = Count(20_000), Count(100) => Count(1_000_000);
     /// Stack of a guest in WebAssembly code.
     stack_bytes_max: Bytes = Bytes(512 * KIB), Bytes(64 * KIB) => Bytes(MIB);
@@ -269,8 +322,22 @@ limits! {
     calls_per_core_max: Count = Count(32), Count(1) => Count(128);
     /// Calls at once into one source.
     calls_per_source_max: Count = Count(16), Count(1) => Count(1_024);
+    /// Calls of one source that wait for their turn; one more is refused as `busy` at once.
+    waiting_per_source_max: Count = Count(64), Count(0) => Count(1_024);
+    /// Calls that wait for their turn in all; beyond, the newest of the source with the most
+    /// waiting makes way for one of a source with fewer.
+    waiting_max: Count = Count(1_024), Count(0) => Count(16_384);
     /// How long a call waits for its turn; then it is refused as `busy`.
     permit_wait_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// Crashes of a plugin's calls, and calls stopped by limits of its own, that bring it into
+    /// quarantine.
+    quarantine_failures_max: Count = Count(3), Count(1) => Count(100);
+    /// Within what time they do so.
+    quarantine_window: Guard = Guard(seconds(60)), Guard(seconds(1)) => Guard(seconds(3_600));
+    /// How long a quarantine lasts; then one call is let through, to see how it ends.
+    quarantine_time: Guard = Guard(seconds(60)), Guard(Duration::from_millis(100)) => Guard(seconds(3_600));
+    /// How long it lasts at most, since each time that call fails, it lasts twice as long.
+    quarantine_time_max: Guard = Guard(seconds(600)), Guard(Duration::from_millis(100)) => Guard(seconds(86_400));
     /// How long an MCP client's request waits for plugins to load; then what is there counts.
     list_wait_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
     /// Files looked at in one plugins folder.
@@ -288,6 +355,11 @@ fn parse<V: Value>(name: &'static str, text: &str, least: V, most: V) -> Result<
 }
 
 impl Limits {
+    /// The limit of all guests together: where it refuses memory, the guest is not to blame.
+    pub const MEMORY_ALL: &'static str = "memory_all_bytes_max";
+    /// The limit on the time of a call.
+    pub const WALL_TIME: &'static str = "wall_time_max";
+
     /// How many bytes a guest may hand over in one call into the host, the output included.
     ///
     /// It lies above the bounds of the output and of the two values of a swap, so that what is
@@ -341,5 +413,24 @@ mod tests {
             assert_eq!(limits.set(row.name, &row.value), Ok(()), "{}", row.name);
             assert_eq!(limits, defaults, "{}", row.name);
         }
+    }
+
+    #[test]
+    fn what_narrows_is_never_less_strict() {
+        let mut limits = Limits::default();
+        let other = |name, text| {
+            let mut other = Limits::default();
+            assert_eq!(other.set(name, text), Ok(()));
+            other
+        };
+        limits.narrow(&other("memory_all_bytes_max", "64 MiB"));
+        assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
+        limits.narrow(&Limits::default());
+        assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
+        // A shorter quarantine would be more than was allowed.
+        limits.narrow(&other("quarantine_time", "1s"));
+        assert_eq!(limits.quarantine_time, Guard(seconds(60)));
+        limits.narrow(&other("quarantine_time", "2min"));
+        assert_eq!(limits.quarantine_time, Guard(seconds(120)));
     }
 }
