@@ -30,7 +30,7 @@ fn echo() -> Vec<u8> {
 const ALL: &str = r#"hooks = ["request:*", "pre-call:*", "post-call:*", "transform:*"]"#;
 
 /// A host with the tool `say` and plugins with hooks, all of them granted.
-async fn host(plugins: &[(&str, Value)], limits: &str) -> Host {
+pub(crate) async fn host(plugins: &[(&str, Value)], limits: &str) -> Host {
     let grants: String = plugins.iter().map(|(id, _)| format!("[plugins.{id}]\n{ALL}\n")).collect();
     let mut lab = Lab::new().config(&format!("[limits]\n{limits}\n{grants}"));
     for (id, hooks) in plugins {

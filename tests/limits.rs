@@ -177,7 +177,7 @@ async fn calls_per_source_max_and_permit_wait_max() {
     assert_eq!(busy.code, Code::Busy);
     assert_eq!(
         busy.message,
-        "busy: its source had no room for the call within 100ms; try again later"
+        "busy: plugin:probe runs 1 call, and `calls_per_source_max` is 1; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
     );
     // Another source is not concerned.
     assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
@@ -254,7 +254,9 @@ async fn calls_per_core_max() {
     };
     assert_eq!(
         busy.message,
-        "busy: the host had no room for the call within 100ms; try again later"
+        format!(
+            "busy: the host runs {cores} calls, and `calls_per_core_max` lets it run {cores}; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
+        )
     );
     spinning.iter().for_each(tokio::task::JoinHandle::abort);
 }
@@ -262,7 +264,7 @@ async fn calls_per_core_max() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_loops_are_refused_within_bounds() {
     let lab = Lab::new()
-        .config("[limits]\nwall_time_max = \"2s\"\npermit_wait_max = \"200ms\"")
+        .config("[limits]\nwall_time_max = \"2s\"\npermit_wait_max = \"200ms\"\nquarantine_failures_max = 100")
         .with("probe.wasm", guest("probe"))
         .with("other.wasm", registering("one other"));
     let host = Arc::new(lab.host().await);

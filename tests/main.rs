@@ -25,6 +25,7 @@ mod loading;
 mod misbehaving;
 mod probe;
 mod readme;
+mod overload;
 mod registry;
 mod requests;
 mod scripts;

@@ -7,6 +7,7 @@
 mod batch;
 mod find;
 mod hooks;
+mod permits;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::arguments;
 use crate::availability::Availability;
@@ -28,6 +28,7 @@ use crate::tool::{
 };
 use find::Found;
 use hooks::Hooked;
+use permits::Permits;
 
 /// From so many visits to a node of a schema on, arguments are checked beside the calls of
 /// others and not in between.
@@ -39,7 +40,7 @@ const ECHO_CHARS_MAX: usize = 80;
 pub struct Dispatch {
     registry: Arc<Registry>,
     availability: Arc<Availability>,
-    permits: Semaphore,
+    permits: Permits,
     limits: Arc<Limits>,
 }
 
@@ -51,7 +52,8 @@ impl Dispatch {
         limits: Arc<Limits>,
         calls_max: usize,
     ) -> Dispatch {
-        Dispatch { registry, availability, permits: Semaphore::new(calls_max), limits }
+        let permits = Permits::new(Arc::clone(&limits), calls_max);
+        Dispatch { registry, availability, permits, limits }
     }
 
     /// Runs one call of a session.
@@ -154,7 +156,7 @@ impl Dispatch {
             let time_max = self.limits.approval_time_max;
             hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
         }
-        let _permits = self.permits(entry).await?;
+        let _permit = self.permits.take(entry).await?;
 
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
@@ -204,26 +206,6 @@ impl Dispatch {
             let spec = entry.tool.spec();
             arguments::explain(spec.name.as_str(), &violations, &spec.parameters)
         })
-    }
-
-    async fn permits<'a>(
-        &'a self,
-        entry: &'a Entry,
-    ) -> Result<(SemaphorePermit<'a>, SemaphorePermit<'a>), CallError> {
-        // Without waiting, most of the time.
-        if let (Ok(source), Ok(all)) = (entry.permits.try_acquire(), self.permits.try_acquire()) {
-            return Ok((source, all));
-        }
-        let both = async {
-            // The source's first: whoever waits for a busy source holds nothing of the others.
-            let source = entry.permits.acquire().await;
-            Ok((
-                source.map_err(|_| closing())?,
-                self.permits.acquire().await.map_err(|_| closing())?,
-            ))
-        };
-        let wait_max = self.limits.permit_wait_max;
-        tokio::time::timeout(wait_max, both).await.unwrap_or_else(|_| Err(busy(entry, wait_max)))
     }
 }
 
@@ -292,15 +274,6 @@ fn check_structured(entry: &Entry, output: &ToolOutput) -> Result<(), CallError>
     })
 }
 
-fn busy(entry: &Entry, waited: Duration) -> CallError {
-    let all = if entry.permits.available_permits() == 0 { "its source" } else { "the host" };
-    let waited = humantime::format_duration(waited);
-    CallError::new(
-        Code::Busy,
-        format!("busy: {all} had no room for the call within {waited}; try again later"),
-    )
-}
-
 fn too_late(time_max: Duration, by_caller: bool) -> CallError {
     let limit = if by_caller { "the time the caller gave" } else { "`wall_time_max`" };
     let time_max = humantime::format_duration(time_max);
@@ -312,10 +285,6 @@ fn with_refusals(error: CallError, refusals: &[Refusal]) -> CallError {
     let untold = refusals.iter().map(Refusal::to_string);
     let untold: Vec<String> = untold.filter(|refusal| !error.message.contains(refusal)).collect();
     if untold.is_empty() { error } else { error.with("refused", untold) }
-}
-
-fn closing() -> CallError {
-    CallError::new(Code::Internal, "the host is stopping")
 }
 
 /// The host is wrong. The model learns an id, the log everything.

@@ -5,7 +5,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`limits`], [`record`], [`text`] | every bound; files that many processes change; text of strangers made safe to show, or suspect |
+//! | [`limits`], [`record`], [`text`], [`turns`] | every bound; files that many processes change; text of strangers made safe to show, or suspect; who goes next |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
@@ -24,6 +24,7 @@
 pub mod limits;
 pub mod record;
 pub mod text;
+pub mod turns;
 
 pub mod tool;
 

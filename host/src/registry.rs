@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::limits::Limits;
 use crate::schema::Schema;
 use crate::text;
 use crate::tool::{Hooks, Registration, Rejection, SourceId, Tool};
 use crate::toolset;
+use crate::turns::Party;
 
 pub use rules::{Claim, Owners, Verdict, decide};
 
@@ -48,8 +49,8 @@ pub struct Entry {
     pub trusted: bool,
     /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
     pub digest: Option<Arc<str>>,
-    /// Turns of its source.
-    pub permits: Arc<Semaphore>,
+    /// As which its source takes turns, whatever it publishes.
+    pub party: Party,
     /// The generation in which its source was published, which tells two builds apart.
     pub published: u64,
 }
@@ -151,7 +152,7 @@ struct Live {
     registration: Registration,
     /// For each tool of the registration: its schemas, or why it cannot be used.
     compiled: Vec<Result<Compiled, String>>,
-    permits: Arc<Semaphore>,
+    party: Party,
     published: u64,
 }
 
@@ -199,11 +200,8 @@ impl Registry {
         self.change(|live, published| {
             for (registration, compiled) in prepared {
                 let source = registration.source.clone();
-                let permits = live.get(&source).map_or_else(
-                    || Arc::new(Semaphore::new(self.limits.calls_per_source_max.0)),
-                    |previous| Arc::clone(&previous.permits),
-                );
-                live.insert(source, Live { registration, compiled, permits, published });
+                let party = live.get(&source).map_or_else(Party::new, |previous| previous.party);
+                live.insert(source, Live { registration, compiled, party, published });
             }
         })
     }
@@ -275,7 +273,7 @@ fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -
                     source: claim.source.clone(),
                     trusted: live.registration.trusted,
                     digest: live.registration.digest.clone(),
-                    permits: Arc::clone(&live.permits),
+                    party: live.party,
                     published: live.published,
                 };
                 entries.insert(name.into_boxed_str(), entry);

@@ -22,6 +22,7 @@ use crate::registry::{Catalog, Entry};
 use crate::schema::{Schema, SchemaError};
 use crate::tool::{Approver, CallError, Content, KeptResults, Outcome, SourceId, Tool, ToolOutput};
 use crate::toolset::{self, Selected, Selection, Toolsets, UserToolset};
+use crate::turns::Party;
 
 pub use results::{READ_CHARS_MAX, ReadError, Results, Returned, Slice, Window, window};
 pub use untrusted::{is_untrusted, wrap};
@@ -135,7 +136,7 @@ impl Session {
                 source: SourceId::Builtin,
                 trusted: true,
                 digest: None,
-                permits: Arc::new(tokio::sync::Semaphore::new(limits.calls_per_source_max.0)),
+                party: Party::new(),
                 published: 0,
             };
             interceptors.insert(name, entry);

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
     Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
@@ -17,6 +16,7 @@ use super::bindings::Plugin;
 use super::imports::{environment, errors, files, http};
 use super::store::Guest;
 use crate::limits::Limits;
+use crate::turns::{Bounds, Turns};
 
 /// How often a running guest is made to yield to others.
 const TICK: Duration = Duration::from_millis(1);
@@ -41,13 +41,15 @@ pub(super) struct Engine {
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
     /// Turns of guests that run beside calls: checks, descriptions and hooks.
-    pub(super) beside: Semaphore,
+    pub(super) beside: Turns,
     clock: Arc<Clock>,
 }
 
 /// Guests that run beside calls, at once. An exhausted pool is an error, so the pool has room
 /// for them.
 const BESIDE_MAX: usize = 32;
+/// Of one plugin; so that its slow checks and hooks do not take the turns of the others.
+const BESIDE_OF_ONE_MAX: usize = 16;
 
 impl Engine {
     /// Starts the engine with room for `instances_max` guests at once.
@@ -63,7 +65,13 @@ impl Engine {
         let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
         let memory = Arc::new(MemoryBudget::new(machine_memory_bytes() / 2));
-        let beside = Semaphore::new(BESIDE_MAX);
+        let beside = Turns::new(Bounds {
+            running_of_one: BESIDE_OF_ONE_MAX,
+            running: BESIDE_MAX,
+            // A guard hears of every call, so all that wait may wait for it.
+            waiting_of_one: limits.waiting_max.0,
+            waiting: limits.waiting_max.0,
+        });
         Ok(Engine { wasmtime, linker, memory, limits, beside, clock })
     }
 

@@ -23,6 +23,7 @@ use crate::limits::Limits;
 use crate::store::Kv;
 use crate::text;
 use crate::tool::{CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec};
+use crate::turns::Party;
 
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
@@ -31,6 +32,8 @@ pub(super) struct Prepared {
     pub(super) optional: Optional,
     /// For logs and hints.
     pub(super) id: Arc<str>,
+    /// As which it takes turns beside the calls.
+    pub(super) party: Party,
     pub(super) rules: Arc<DirectoryRules>,
     /// What it keeps, if it was granted a store.
     pub(super) store: Arc<Kv>,

@@ -29,6 +29,7 @@ use crate::limits::Limits;
 use crate::store::Stores;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
+use crate::turns::Party;
 
 /// How often a file is read again that changes while it is read.
 const READS_MAX: usize = 5;
@@ -299,6 +300,7 @@ impl Loader {
             pre,
             optional,
             id: id.into(),
+            party: Party::new(),
             rules: Arc::clone(&self.rules),
             stuck_opens: Arc::default(),
             client: self.egress.client(),

@@ -16,6 +16,7 @@ use super::store::{self, Guest};
 use crate::authority;
 use crate::text;
 use crate::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
+use crate::turns::Full;
 
 /// Where the optional interfaces are in a component, if it exports them.
 #[derive(Clone)]
@@ -62,13 +63,18 @@ impl Prepared {
     ) -> Result<wasmtime::Result<T>, String> {
         let Patience { what, limit, time_max } = patience;
         let in_turn = async {
-            // The semaphore is never closed.
-            let _turn = self.engine.beside.acquire().await;
-            asking.await
+            let turn = self.engine.beside.take(self.party).await;
+            let _turn = turn.map_err(|Full(load)| {
+                let (waiting, most) = (load.waiting, self.engine.beside.bounds().waiting);
+                format!(
+                    "its {what} found no place to wait: {waiting} wait, and `waiting_max` is {most}"
+                )
+            })?;
+            Ok(asking.await)
         };
-        tokio::time::timeout(time_max, in_turn).await.map_err(|_| {
+        tokio::time::timeout(time_max, in_turn).await.unwrap_or_else(|_| {
             let time_max = humantime::format_duration(time_max);
-            format!("its {what} did not answer within `{limit}` of {time_max}")
+            Err(format!("its {what} did not answer within `{limit}` of {time_max}"))
         })
     }
 

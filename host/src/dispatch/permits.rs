@@ -1,0 +1,83 @@
+//! Calls at once: of each source, and in all. A call that may not run yet waits its turn; one
+//! that finds no place to wait is refused at once, and one that waited too long is refused then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::Limits;
+use crate::registry::Entry;
+use crate::tool::{CallError, Code};
+use crate::turns::{Bounds, Full, Load, Turn, Turns};
+
+/// The least time after which a call that was refused may be tried again.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
+
+/// Lets calls run, so many at once.
+pub(super) struct Permits {
+    turns: Turns,
+    limits: Arc<Limits>,
+}
+
+impl Permits {
+    /// Lets `calls_max` calls run at once.
+    pub(super) fn new(limits: Arc<Limits>, calls_max: usize) -> Permits {
+        let bounds = Bounds {
+            running_of_one: limits.calls_per_source_max.0,
+            running: calls_max,
+            waiting_of_one: limits.waiting_per_source_max.0,
+            waiting: limits.waiting_max.0,
+        };
+        Permits { turns: Turns::new(bounds), limits }
+    }
+
+    /// Waits until the tool's source may run one more call.
+    ///
+    /// # Errors
+    /// If the source or the host is busy.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub(super) async fn take(&self, entry: &Entry) -> Result<Turn<'_>, CallError> {
+        let wait_max = self.limits.permit_wait_max;
+        match tokio::time::timeout(wait_max, self.turns.take(entry.party)).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(Full(load))) => Err(self.busy(entry, load, &self.no_place(load))),
+            Err(_) => {
+                let waited = humantime::format_duration(wait_max);
+                let why = format!("no turn came within `permit_wait_max` of {waited}");
+                Err(self.busy(entry, self.turns.load(entry.party), &why))
+            }
+        }
+    }
+
+    fn no_place(&self, load: Load) -> String {
+        let Bounds { waiting_of_one, waiting, .. } = self.turns.bounds();
+        if load.waiting_of_one >= waiting_of_one {
+            let count = load.waiting_of_one;
+            format!("{count} wait for it, and `waiting_per_source_max` is {waiting_of_one}")
+        } else {
+            format!("{} wait in all, and `waiting_max` is {waiting}", load.waiting)
+        }
+    }
+
+    fn busy(&self, entry: &Entry, load: Load, why: &str) -> CallError {
+        let Bounds { running_of_one, running, .. } = self.turns.bounds();
+        let runs = if load.running_of_one >= running_of_one {
+            let (source, calls) = (&entry.source, calls(load.running_of_one));
+            format!("{source} runs {calls}, and `calls_per_source_max` is {running_of_one}")
+        } else {
+            let calls = calls(load.running);
+            format!("the host runs {calls}, and `calls_per_core_max` lets it run {running}")
+        };
+        let wait_max = self.limits.permit_wait_max;
+        let retry = load.turn_in.unwrap_or(wait_max).max(RETRY_AFTER_MIN).min(wait_max);
+        let retry = Duration::from_millis(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX));
+        let shown = humantime::format_duration(retry);
+        CallError::new(Code::Busy, format!("busy: {runs}; {why}; try again in {shown}"))
+            .with("retry_after_ms", u64::try_from(retry.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+fn calls(count: usize) -> String {
+    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
+}
