@@ -202,7 +202,7 @@ async fn five_thousand_tools() {
 }
 
 /// A guest with one tool, `grow`, that crashes unless its table can grow to so many elements.
-fn table_of(elements: usize) -> Vec<u8> {
+pub(crate) fn table_of(elements: usize) -> Vec<u8> {
     // The registration as it lies in memory: a list of one tool, whose fields are all absent
     // but for its name, its toolset and the schema of its arguments.
     from_wat(&format!(
@@ -232,7 +232,7 @@ async fn table_elements_max() {
         (10_000, r#"{"content":[]}"#),
         (
             10_001,
-            r#"{"error":"stopped: a table of 10001 elements exceeds `table_elements_max` of 10000","code":"memory"}"#,
+            r#"{"error":"stopped: a table of 10001 elements exceeds `table_elements_max` of 10000","code":"memory","limit":"table_elements_max"}"#,
         ),
     ] {
         let (_lab, host) = host(limits, table_of(elements)).await;

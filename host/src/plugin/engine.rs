@@ -15,7 +15,7 @@ use wasmtime::{
 use super::bindings::Plugin;
 use super::imports::{environment, errors, files, http};
 use super::store::Guest;
-use crate::limits::Limits;
+use crate::limits::{Limits, Share};
 use crate::turns::{Bounds, Turns};
 
 /// How often a running guest is made to yield to others.
@@ -64,7 +64,7 @@ impl Engine {
             .map_err(refused)?;
         let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
-        let memory = Arc::new(MemoryBudget::new(machine_memory_bytes() / 2));
+        let memory = Arc::new(MemoryBudget::new(memory_bytes_max(limits.memory_all_bytes_max)));
         let beside = Turns::new(Bounds {
             running_of_one: BESIDE_OF_ONE_MAX,
             running: BESIDE_MAX,
@@ -167,6 +167,15 @@ fn swap_is_off() -> bool {
     std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() <= 1)
 }
 
+/// Memory of all guests together.
+fn memory_bytes_max(share: Share) -> u64 {
+    let half = machine_memory_bytes() / 2;
+    match share {
+        Share::Bytes(bytes) => bytes.0.min(half),
+        Share::Half => half,
+    }
+}
+
 /// Memory that this process may use: the machine's, or its container's if that is less.
 fn machine_memory_bytes() -> u64 {
     const UNKNOWN: u64 = 4 << 30;
@@ -188,7 +197,7 @@ fn physical_memory_bytes() -> Option<u64> {
     None
 }
 
-/// Memory of all guests together.
+/// What is left of the memory of all guests together.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     total: u64,

@@ -290,7 +290,7 @@ pub(super) fn stopped(
         let message = format!("stopped: more host calls than `host_calls_max` of {allowed}");
         CallError::new(Code::Trap, message)
     } else if let Some(denied) = guest.memory.denied() {
-        CallError::new(Code::Memory, denied_message(denied))
+        CallError::new(Code::Memory, denied_message(denied)).with("limit", denied.limit())
     } else if chain.contains("too much data is being copied") {
         // wasmtime has no type for this error, nor for the next.
         let given = format!("more than {transfer_bytes_max}");
@@ -311,7 +311,7 @@ fn denied_message(denied: Denied) -> String {
             format!("stopped: memory of {asked} bytes exceeds `memory_bytes_max` of {allowed}")
         }
         Denied::AllGuests { asked, allowed } => format!(
-            "stopped: memory of {asked} bytes is not left; all tools together may use {allowed}"
+            "stopped: memory of {asked} bytes is not left; all tools together may use {allowed} (`memory_all_bytes_max`); try again later"
         ),
         Denied::Table { asked, allowed } => format!(
             "stopped: a table of {asked} elements exceeds `table_elements_max` of {allowed}"

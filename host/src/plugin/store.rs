@@ -20,6 +20,7 @@ use super::imports::wasi::{StderrTail, context};
 use super::instance::Prepared;
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
+use crate::limits::Limits;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table: what stands behind one
@@ -28,6 +29,8 @@ const HANDLES_MAX: usize = 1_024;
 /// Core modules, tables and memories of one component; Python has 14 core modules.
 const CORE_INSTANCES_MAX: usize = 64;
 const TABLES_MAX: usize = 8;
+/// What one element of a table takes: a pointer.
+const TABLE_ELEMENT_BYTES: u64 = 8;
 
 /// The data of one store.
 pub(super) struct Guest {
@@ -167,7 +170,7 @@ impl WasiHttpView for Guest {
     }
 }
 
-/// Bounds the memory of one guest, and takes it from the budget of all.
+/// Bounds the memory and the tables of one guest, and takes them from the budget of all.
 ///
 /// A refused growth does not end the guest, which may well cope; but if it crashes afterwards,
 /// this is taken for the reason.
@@ -191,7 +194,34 @@ pub(super) enum Denied {
     Table { asked: u64, allowed: u64 },
 }
 
+impl Denied {
+    /// The limit that refused it.
+    pub(super) fn limit(self) -> &'static str {
+        match self {
+            Denied::Guest { .. } => "memory_bytes_max",
+            Denied::AllGuests { .. } => Limits::MEMORY_ALL,
+            Denied::Table { .. } => "table_elements_max",
+        }
+    }
+}
+
 impl MemoryLimiter {
+    /// Takes `more` bytes, if the guest may have them and they are there.
+    fn take(&mut self, more: u64) -> bool {
+        let asked = self.used.saturating_add(more);
+        if asked > self.allowed {
+            self.denied = Some(Denied::Guest { asked, allowed: self.allowed });
+            return false;
+        }
+        if !self.budget.take(more) {
+            self.denied = Some(Denied::AllGuests { asked, allowed: self.budget.total() });
+            return false;
+        }
+        self.used = asked;
+        self.meter.saw_memory(asked);
+        true
+    }
+
     pub(super) fn denied(&self) -> Option<Denied> {
         self.denied
     }
@@ -204,33 +234,21 @@ impl ResourceLimiter for MemoryLimiter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let more = (desired - current) as u64;
-        let asked = self.used + more;
-        if asked > self.allowed {
-            self.denied = Some(Denied::Guest { asked, allowed: self.allowed });
-            return Ok(false);
-        }
-        if !self.budget.take(more) {
-            self.denied = Some(Denied::AllGuests { asked, allowed: self.budget.total() });
-            return Ok(false);
-        }
-        self.used = asked;
-        self.meter.saw_memory(asked);
-        Ok(true)
+        Ok(self.take((desired - current) as u64))
     }
 
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let fits = desired <= self.table_elements_max;
-        if !fits {
+        if desired > self.table_elements_max {
             let (asked, allowed) = (desired as u64, self.table_elements_max as u64);
             self.denied = Some(Denied::Table { asked, allowed });
+            return Ok(false);
         }
-        Ok(fits)
+        Ok(self.take((desired - current) as u64 * TABLE_ELEMENT_BYTES))
     }
 
     fn instances(&self) -> usize {
