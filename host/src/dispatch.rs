@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::arguments;
 use crate::availability::Availability;
 use crate::limits::Limits;
+use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
 use crate::schema::Schema;
 use crate::session::{Ended, Session};
@@ -40,6 +41,7 @@ const ECHO_CHARS_MAX: usize = 80;
 pub struct Dispatch {
     registry: Arc<Registry>,
     availability: Arc<Availability>,
+    quarantine: Arc<Quarantine>,
     permits: Permits,
     limits: Arc<Limits>,
 }
@@ -49,11 +51,12 @@ impl Dispatch {
     pub fn new(
         registry: Arc<Registry>,
         availability: Arc<Availability>,
+        quarantine: Arc<Quarantine>,
         limits: Arc<Limits>,
         calls_max: usize,
     ) -> Dispatch {
         let permits = Permits::new(Arc::clone(&limits), calls_max);
-        Dispatch { registry, availability, permits, limits }
+        Dispatch { registry, availability, quarantine, permits, limits }
     }
 
     /// Runs one call of a session.
@@ -114,6 +117,7 @@ impl Dispatch {
         let started = Instant::now();
         let entry = found.entry;
         find::in_scope(catalog, session, entry)?;
+        self.quarantine.check(entry)?;
         self.available(entry).await?;
         let hooked = Hooked::find(catalog, entry, &call.caller);
         let mut arguments = Arguments { text: call.arguments.clone(), ..Arguments::default() };
@@ -157,6 +161,7 @@ impl Dispatch {
             hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
         }
         let _permit = self.permits.take(entry).await?;
+        let watch = self.quarantine.begin(entry).await?;
 
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
@@ -171,7 +176,9 @@ impl Dispatch {
         };
         let output = tokio::time::timeout_at(deadline.into(), entry.tool.call(invocation))
             .await
-            .map_err(|_| too_late(time_max, time_max < self.limits.wall_time_max))??;
+            .unwrap_or_else(|_| Err(too_late(time_max, time_max < self.limits.wall_time_max)));
+        watch.end(&output).await;
+        let output = output?;
         check_structured(entry, &output)?;
         Ok(output)
     }
@@ -277,7 +284,9 @@ fn check_structured(entry: &Entry, output: &ToolOutput) -> Result<(), CallError>
 fn too_late(time_max: Duration, by_caller: bool) -> CallError {
     let limit = if by_caller { "the time the caller gave" } else { "`wall_time_max`" };
     let time_max = humantime::format_duration(time_max);
-    CallError::new(Code::Deadline, format!("stopped: not done within {limit} of {time_max}"))
+    let message = format!("stopped: not done within {limit} of {time_max}");
+    let error = CallError::new(Code::Deadline, message);
+    if by_caller { error } else { error.with("limit", Limits::WALL_TIME) }
 }
 
 /// A tool that fails may not say what it lacked; the host does.

@@ -20,7 +20,8 @@ use crate::egress::{Egress, EgressSettings, RootError};
 use crate::limits::Limits;
 use crate::lock::{self, LockError};
 use crate::plugin::{DirectoryRules, EngineError, Loader, Secrets};
-use crate::registry::{Catalog, Registry};
+use crate::quarantine::{Quarantine, Quarantined};
+use crate::registry::{Catalog, Entry, Registry};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
 use crate::schema::Format;
 use crate::session::{Session, SessionError, SessionSettings};
@@ -88,6 +89,7 @@ pub enum StartError {
 pub struct Host {
     registry: Arc<Registry>,
     availability: Arc<Availability>,
+    quarantine: Arc<Quarantine>,
     definitions: Definitions,
     dispatch: Arc<Dispatch>,
     limits: Arc<Limits>,
@@ -124,9 +126,11 @@ impl Host {
         let registry = Arc::new(Registry::new(Arc::clone(&limits), remembered.owners()));
         registry.publish([builtin::registration()]);
         let availability = Arc::new(Availability::new(&limits));
+        let quarantine = Arc::new(Quarantine::open(&limits, settings.state.clone()));
         let dispatch = Arc::new(Dispatch::new(
             Arc::clone(&registry),
             Arc::clone(&availability),
+            Arc::clone(&quarantine),
             Arc::clone(&limits),
             calls_max,
         ));
@@ -147,6 +151,7 @@ impl Host {
         Ok(Host {
             registry,
             availability,
+            quarantine,
             definitions,
             dispatch,
             limits,
@@ -193,6 +198,15 @@ impl Host {
     pub async fn unavailable(&self) -> BTreeMap<String, Unavailable> {
         let catalog = self.registry.current();
         self.availability.of_all(catalog.tools()).await.unavailable
+    }
+
+    /// The tools whose plugins crashed or broke their limits too often, by name. They stay listed
+    /// to models, since they come back soon.
+    pub fn quarantined(&self) -> BTreeMap<String, Quarantined> {
+        let catalog = self.registry.current();
+        let found =
+            |entry: &Entry| Some((entry.tool.spec().name.to_string(), self.quarantine.of(entry)?));
+        catalog.tools().into_iter().filter_map(found).collect()
     }
 
     /// Makes a session: the calls of one caller, with the toolsets it has.

@@ -11,10 +11,10 @@
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
 //! | [`config`], [`lock`], [`process`] | files and commands |
-//! | [`egress`], [`secret`], [`store`] | outgoing HTTP; values nobody is shown; what plugins keep |
+//! | [`egress`], [`failures`], [`secret`], [`store`] | outgoing HTTP; how calls failed lately; values nobody is shown; what plugins keep |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
-//! | [`availability`], [`session`] | which tools can work; what one caller's calls add up to |
+//! | [`availability`], [`quarantine`], [`session`] | which tools can work; which crash too often; what one caller's calls add up to |
 //! | [`definitions`], [`dispatch`] | what a model is shown; one call, from its name to its outcome |
 //! | [`author`], [`builtin`], [`reload`] | building plugins; the house's own tools; folders of plugins |
 //! | [`host`] | wires everything |
@@ -41,6 +41,7 @@ pub mod toolset;
 
 pub mod config;
 pub mod egress;
+pub mod failures;
 pub mod lock;
 pub mod process;
 pub mod secret;
@@ -51,6 +52,7 @@ pub mod plugin;
 pub mod registry;
 
 pub mod availability;
+pub mod quarantine;
 pub mod session;
 
 pub mod definitions;

@@ -23,7 +23,7 @@ use crate::toolset::Toolsets;
 /// Says how this toolhost is set up, what is wrong with it, and how to repair that.
 ///
 /// It ends with exit code 1 if something enabled is broken: a file that does not load, a tool
-/// that was left out or cannot work at present, or a grant that gives nothing. With `--enable`,
+/// that was left out, cannot work at present or is quarantined, or a grant that gives nothing. With `--enable`,
 /// `--disable` or `--platform`, tools of other toolsets do not count.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -87,6 +87,7 @@ struct Findings {
     pending: Vec<Problem>,
     left_out: Vec<Problem>,
     unavailable: Vec<Problem>,
+    quarantined: Vec<Problem>,
     idle_grants: Vec<Problem>,
     /// What is worth knowing and breaks nothing.
     notes: Vec<Problem>,
@@ -100,14 +101,21 @@ impl Findings {
         listed: &Listed,
     ) -> Findings {
         let mut notes = problem::left_out(sources, catalog, true);
-        let mut unavailable = Vec::new();
+        let (mut unavailable, mut quarantined) = (Vec::new(), Vec::new());
+        let problem = |name: &str, reason: String| {
+            let source = catalog.find(name).map(|entry| entry.source.to_string());
+            Problem::new(format!("{} `{name}`", source.unwrap_or_default()), reason)
+        };
         for (name, why) in host.unavailable().await {
-            let source = catalog.find(&name).map(|entry| entry.source.to_string());
-            let place = format!("{} `{name}`", source.unwrap_or_default());
-            let problem = Problem::new(place, why.reason);
             match listed.selected.tools.contains(&name) {
-                true => unavailable.push(problem),
-                false => notes.push(problem),
+                true => unavailable.push(problem(&name, why.reason)),
+                false => notes.push(problem(&name, why.reason)),
+            }
+        }
+        for (name, why) in host.quarantined() {
+            match listed.selected.tools.contains(&name) {
+                true => quarantined.push(problem(&name, why.to_string())),
+                false => notes.push(problem(&name, why.to_string())),
             }
         }
         notes.extend(unmet_needs(host, sources));
@@ -117,6 +125,7 @@ impl Findings {
             pending: problem::pending(sources),
             left_out: problem::left_out(sources, catalog, false),
             unavailable,
+            quarantined,
             idle_grants: problem::idle_grants(sources)
                 .into_iter()
                 .chain(missing_guards(catalog))
@@ -146,6 +155,12 @@ impl Findings {
                 "Unavailable:",
                 ["tool cannot work", "tools cannot work"],
                 &self.unavailable,
+            ),
+            (
+                "quarantined",
+                "Quarantined:",
+                ["tool is quarantined", "tools are quarantined"],
+                &self.quarantined,
             ),
             (
                 "idle_grants",

@@ -1,7 +1,7 @@
 //! `toolhost list`
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use super::ui::Ui;
 use super::{Global, loaded_host};
 use crate::availability::Unavailable;
 use crate::definitions::Listed;
+use crate::quarantine::Quarantined;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
 use crate::schema::{Definition, Format};
@@ -20,7 +21,8 @@ use crate::schema::{Definition, Format};
 /// Lists the tools, and every file that is none with the reason.
 ///
 /// TOKENS is about what the tool's definition costs in a prompt: its JSON in characters,
-/// divided by four. Plugins marked `untrusted` lie in a project's folder: they run without any
+/// divided by four. Tools marked `quarantined` belong to a plugin that crashed or broke its limits
+/// again and again; they are listed to models all the same. Plugins marked `untrusted` lie in a project's folder: they run without any
 /// authority and take no name from another.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -43,8 +45,17 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let session = given.selection.session(&host)?;
     let listed = host.definitions(&session, given.format).await;
     selection::warn(&listed.selected);
-    let listing = Listing::new(&sources, &catalog, &listed, given);
+    let quarantined = host.quarantined();
+    let known = Known { sources: &sources, listed: &listed, quarantined: &quarantined };
+    let listing = Listing::new(&known, &catalog, given);
     if ui.json { ui.json(&listing.to_json()) } else { listing.print(ui) }
+}
+
+/// What is known of the tools at present.
+struct Known<'a> {
+    sources: &'a [SourceStatus],
+    listed: &'a Listed,
+    quarantined: &'a BTreeMap<String, Quarantined>,
 }
 
 /// One tool.
@@ -53,6 +64,8 @@ struct Row<'a> {
     state: String,
     /// Why it cannot work at present.
     reason: Option<String>,
+    /// When its quarantine ends.
+    until: Option<String>,
     is_available: bool,
     tokens: usize,
 }
@@ -70,12 +83,8 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(
-        sources: &[SourceStatus],
-        catalog: &'a Catalog,
-        listed: &Listed,
-        given: &Arguments,
-    ) -> Listing<'a> {
+    fn new(known: &Known<'_>, catalog: &'a Catalog, given: &Arguments) -> Listing<'a> {
+        let Known { sources, listed, quarantined } = *known;
         let shown: HashMap<&str, usize> =
             listed.names.iter().map(String::as_str).zip(listed.values.iter().map(tokens)).collect();
         let row = |entry: &'a Entry| {
@@ -86,12 +95,16 @@ impl<'a> Listing<'a> {
                 None => (false, tokens(&Definition::of(spec).render(given.format))),
             };
             let unavailable = listed.unavailable.get(name);
-            let reason = unavailable.map(|Unavailable { reason, .. }| reason.clone());
-            let state = match reason {
-                Some(_) => "unavailable".to_owned(),
-                None => state(entry, sources),
+            let unavailable = unavailable.map(|Unavailable { reason, .. }| reason.clone());
+            let quarantined = quarantined.get(name);
+            let state = match (quarantined, &unavailable) {
+                (Some(_), _) => "quarantined".to_owned(),
+                (None, Some(_)) => "unavailable".to_owned(),
+                (None, None) => state(entry, sources),
             };
-            Row { entry, state, reason, is_available, tokens }
+            let reason = quarantined.map(Quarantined::to_string).or(unavailable);
+            let until = quarantined.and_then(Quarantined::until);
+            Row { entry, state, reason, until, is_available, tokens }
         };
         let in_session =
             |entry: &&Entry| listed.selected.tools.contains(entry.tool.spec().name.as_str());
@@ -199,6 +212,9 @@ impl Row<'_> {
         });
         if let Some(reason) = &self.reason {
             tool["reason"] = json!(reason);
+        }
+        if let Some(until) = &self.until {
+            tool["until"] = json!(until);
         }
         if let Some(total) = total {
             tool["share_percent"] = json!(self.share(total));

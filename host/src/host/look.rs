@@ -12,6 +12,7 @@ use crate::dispatch::Dispatch;
 use crate::limits::{Count, Limits};
 use crate::plugin::{Candidate, LoadError, Loaded};
 use crate::registry::{Owners, Registry, SourceReport};
+use crate::quarantine::Quarantine;
 use crate::session::Session;
 use crate::store::Stores;
 use crate::tool::{Call, Need, Origin, Outcome, PluginId, PluginIdError};
@@ -99,7 +100,9 @@ pub async fn probe(
     registry.publish([loaded.registration]);
     let availability = Arc::new(Availability::new(&limits));
     let session = Session::alone(Arc::default(), &limits);
-    let dispatch = Dispatch::new(registry, availability, limits, 1);
+    // What is probed may crash as often as it likes.
+    let quarantine = Arc::new(Quarantine::open(&limits, None));
+    let dispatch = Dispatch::new(registry, availability, quarantine, limits, 1);
     Ok(Probed { outcome: dispatch.call(&session, call).await, idle, needs })
 }
 

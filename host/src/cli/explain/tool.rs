@@ -20,10 +20,12 @@ pub(super) async fn section(view: &View<'_>) -> Option<Section> {
         [] => "nothing".to_owned(),
         names => format!("the variables {}", names.join(", ")),
     };
-    let available = match view.host.unavailable().await.remove(view.name) {
-        Some(unavailable) => format!("no: {}", unavailable.reason),
-        None if spec.has_check => "yes, its check says".to_owned(),
-        None => "yes".to_owned(),
+    let quarantined = view.host.quarantined().remove(view.name);
+    let available = match (quarantined, view.host.unavailable().await.remove(view.name)) {
+        (Some(quarantined), _) => format!("no, it is quarantined: {quarantined}"),
+        (None, Some(unavailable)) => format!("no: {}", unavailable.reason),
+        (None, None) if spec.has_check => "yes, its check says".to_owned(),
+        (None, None) => "yes".to_owned(),
     };
     let is_listed = view.listed.names.iter().any(|name| name == view.name);
     let steps = vec![
@@ -53,6 +55,11 @@ pub(super) async fn change(view: &View<'_>, entry: &Entry) -> Option<String> {
     }
     if !view.session.has(view.catalog, view.name) {
         changes.extend(enabling(view, entry));
+    }
+    if let Some(quarantined) = view.host.quarantined().remove(view.name)
+        && let Some(until) = quarantined.until()
+    {
+        changes.push(format!("wait until {until}, or rebuild {}", entry.source));
     }
     for (source, hooks) in view.catalog.hooks() {
         if hooks.are_missing()

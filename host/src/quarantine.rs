@@ -1,0 +1,376 @@
+//! Plugins that crash again and again are refused for a while: their bytes are not to be trusted
+//! with the time and the memory of the host.
+//!
+//! What counts: crashes of calls, and calls stopped by the plugin's own limits on time and
+//! memory. What does not: a caller's shorter deadline, a dropped call, memory that all guests
+//! together have used up, an output that is too large (the guest lives, and the model can ask for
+//! less), and whatever happens in checks, descriptions and hooks, which have limits and answers
+//! of their own. So many failures within a time bring all tools of the build into quarantine.
+//! After it, one call is let through: if that succeeds, all is forgotten, if it fails, the
+//! quarantine lasts twice as long. A new build starts clean, and what has no bytes never gets in.
+//!
+//! Calls look at memory alone. The file of [`failures`], in which processes tell each other, is
+//! read at the start, and changed when a failure counts, a quarantine ends, or one call is tried.
+//! A trial takes a lease there, so one process tries at a time; who dies with it holds nobody up
+//! for longer than that.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+
+use crate::failures::{self, Book, Build, Page};
+use crate::limits::Limits;
+use crate::registry::Entry;
+use crate::text;
+use crate::tool::{CallError, Code, SourceId, ToolOutput};
+
+mod rules;
+
+use rules::{Rules, Standing};
+
+/// Characters of a failure's message that are remembered.
+const REASON_CHARS_MAX: usize = 200;
+/// How long a call waits until its failure is in the file. The file is written anyhow.
+const WRITE_WAIT: Duration = Duration::from_secs(5);
+
+/// Knows who is in quarantine.
+pub struct Quarantine {
+    rules: Rules,
+    state: Option<PathBuf>,
+    book: Mutex<Book>,
+    /// Pages of the book, so that most calls need no lock.
+    pages: AtomicUsize,
+    jobs: Mutex<VecDeque<Job>>,
+    writing: Mutex<()>,
+    told: AtomicBool,
+}
+
+/// Why a tool is in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// In one sentence, with what to do.
+    pub reason: String,
+    /// How long it lasts; nothing is left when the next call is let through.
+    pub left: Duration,
+}
+
+impl Quarantined {
+    /// When the next call is let through, in words of RFC 3339; `None` if that is now.
+    pub fn until(&self) -> Option<String> {
+        let until = (self.left > Duration::ZERO).then(|| SystemTime::now() + self.left)?;
+        Some(humantime::format_rfc3339_seconds(until).to_string())
+    }
+}
+
+impl fmt::Display for Quarantined {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; ", self.reason)?;
+        match self.until() {
+            Some(until) => {
+                write!(formatter, "its calls are refused until {until}: wait, or rebuild it")
+            }
+            None => formatter.write_str("its next call is let through, to see how that ends"),
+        }
+    }
+}
+
+/// A change of the file, in the order in which they were made.
+struct Job {
+    build: Build,
+    event: Event,
+    done: oneshot::Sender<Result<(), Page>>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Failed { at: u64, reason: String, is_trial: bool },
+    Trial { at: u64, until: u64 },
+    Given { at: u64, until: u64 },
+    Succeeded,
+}
+
+/// Watches how one call ends. Dropping it says nothing about the plugin.
+pub struct Watch<'a> {
+    quarantine: &'a Arc<Quarantine>,
+    entry: &'a Entry,
+    /// The end of the lease, if the call is a trial.
+    trial: Option<u64>,
+}
+
+impl Quarantine {
+    /// Reads what is known, if there is a state folder.
+    pub fn open(limits: &Limits, state: Option<PathBuf>) -> Quarantine {
+        let book = state.as_deref().map(failures::read).unwrap_or_else(|| Ok(Book::default()));
+        let book = book.unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            Book::default()
+        });
+        Quarantine {
+            rules: Rules::new(limits),
+            state,
+            pages: AtomicUsize::new(book.plugins.len()),
+            book: Mutex::new(book),
+            jobs: Mutex::default(),
+            writing: Mutex::default(),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// Says whether a tool is in quarantine, and why.
+    pub fn of(&self, entry: &Entry) -> Option<Quarantined> {
+        self.of_at(entry, now())
+    }
+
+    fn of_at(&self, entry: &Entry, now: u64) -> Option<Quarantined> {
+        let build = self.build_if_known(entry)?;
+        let mut book = self.book();
+        let page = book.page(&build)?;
+        let left = match self.rules.standing(page, now) {
+            Standing::Free => return None,
+            Standing::Due => Duration::ZERO,
+            Standing::Closed { left } => left,
+        };
+        Some(Quarantined { reason: self.reason(entry, page), left })
+    }
+
+    fn reason(&self, entry: &Entry, page: &Page) -> String {
+        let (source, failures) = (&entry.source, self.rules.failures_max);
+        let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+        let window = humantime::format_duration(Duration::from_millis(self.rules.window));
+        // The file is this user's, and still no text for a terminal or a model as it is.
+        let last = text::one_line(&text::cut(&page.reason, REASON_CHARS_MAX));
+        format!(
+            "{source} crashed or broke its limits {times} within {window}, the last time so: {last}"
+        )
+    }
+
+    /// Refuses a call of a tool in quarantine.
+    ///
+    /// # Errors
+    /// If it is, and no call is due to be let through.
+    pub fn check(&self, entry: &Entry) -> Result<(), CallError> {
+        match self.of(entry) {
+            Some(found) if found.left > Duration::ZERO => Err(refused(entry, &found)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a call, which may be the one that is let through.
+    ///
+    /// # Errors
+    /// If the tool is in quarantine.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, or what it returns, lets another call be the one.
+    pub async fn begin<'a>(self: &'a Arc<Self>, entry: &'a Entry) -> Result<Watch<'a>, CallError> {
+        let mut watch = Watch { quarantine: self, entry, trial: None };
+        let Some(build) = self.build_if_known(entry) else { return Ok(watch) };
+        let at = now();
+        let until = at + self.rules.lease;
+        let found = {
+            let mut book = self.book();
+            let Some(page) = book.page(&build) else { return Ok(watch) };
+            match self.rules.standing(page, at) {
+                Standing::Free => return Ok(watch),
+                Standing::Closed { left } => {
+                    Some(Quarantined { reason: self.reason(entry, page), left })
+                }
+                Standing::Due => {
+                    page.until = Some(until);
+                    None
+                }
+            }
+        };
+        if let Some(found) = found {
+            return Err(refused(entry, &found));
+        }
+        watch.trial = Some(until);
+        if let Err(page) = self.write(build, Event::Trial { at, until }).await {
+            // Another process tries.
+            watch.trial = None;
+            let left = Duration::from_millis(page.until.unwrap_or(at).saturating_sub(at));
+            let found = Quarantined { reason: self.reason(entry, &page), left };
+            let build = page.build.clone();
+            *self.book().open(&build) = page;
+            return Err(refused(entry, &found));
+        }
+        Ok(watch)
+    }
+
+    /// Changes the book in memory, and then the file. Returns a page of the file if that says
+    /// otherwise.
+    async fn write(self: &Arc<Self>, build: Build, event: Event) -> Result<(), Page> {
+        let Some(done) = self.enqueue(build, event) else { return Ok(()) };
+        // A file that hangs is no reason to hold a call.
+        match tokio::time::timeout(WRITE_WAIT, done).await {
+            Ok(Ok(answer)) => answer,
+            _ => Ok(()),
+        }
+    }
+
+    fn enqueue(
+        self: &Arc<Self>,
+        build: Build,
+        event: Event,
+    ) -> Option<oneshot::Receiver<Result<(), Page>>> {
+        self.state.as_ref()?;
+        // Without a runtime the process ends.
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        let (done, answer) = oneshot::channel();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(Job {
+            build,
+            event,
+            done,
+        });
+        let quarantine = Arc::clone(self);
+        runtime.spawn_blocking(move || quarantine.work());
+        Some(answer)
+    }
+
+    /// Makes the changes of the file that wait, in their order.
+    fn work(&self) {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = || self.jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(Job { build, event, done }) = next() {
+            let Some(state) = &self.state else { return };
+            let changed = failures::change(state, |book| {
+                let answer = self.rules.apply(book, &build, &event);
+                (answer, book.page(&build).cloned())
+            });
+            match changed {
+                Ok((answer, page)) => {
+                    if let (Event::Failed { .. }, Some(page)) = (&event, page) {
+                        self.adopt(&page);
+                    }
+                    // Whoever waited may be gone.
+                    let _ = done.send(answer);
+                }
+                Err(error) => {
+                    if !self.told.swap(true, Ordering::Relaxed) {
+                        tracing::warn!("{error}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in what other processes know of a build that failed here too.
+    fn adopt(&self, other: &Page) {
+        let mut book = self.book();
+        let Some(page) = book.page(&other.build) else { return };
+        page.failures.extend(&other.failures);
+        page.failures.sort_unstable();
+        page.failures.dedup();
+        page.until = page.until.max(other.until);
+        page.times = page.times.max(other.times);
+    }
+
+    /// Changes the book in memory alone.
+    fn apply(&self, build: &Build, event: &Event) {
+        let mut book = self.book();
+        // In memory nobody else has the lease.
+        let _ = self.rules.apply(&mut book, build, event);
+        self.pages.store(book.plugins.len(), Ordering::Release);
+    }
+
+    fn build_if_known(&self, entry: &Entry) -> Option<Build> {
+        if self.pages.load(Ordering::Acquire) == 0 { None } else { build(entry) }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch<'_> {
+    /// Draws the conclusions from how the call ended. A failure is in the file when this returns,
+    /// if it can be written.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing: the file is written anyhow.
+    pub async fn end(mut self, result: &Result<ToolOutput, CallError>) {
+        let trial = self.trial;
+        let event = match result {
+            Err(error) if counts(error) => {
+                let reason = text::one_line(&text::cut(&error.message, REASON_CHARS_MAX));
+                Event::Failed { at: now(), reason, is_trial: trial.is_some() }
+            }
+            _ if trial.is_some() && is_answer(result) => Event::Succeeded,
+            // A trial that says nothing is given back.
+            _ => return,
+        };
+        let Some(build) = build(self.entry) else { return };
+        self.trial = None;
+        self.quarantine.apply(&build, &event);
+        if let Event::Failed { .. } = event
+            && self.quarantine.of(self.entry).is_some()
+        {
+            tracing::warn!("{} is in quarantine", self.entry.source);
+        }
+        // Only trials hear otherwise.
+        let _ = self.quarantine.write(build, event).await;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let (Some(until), Some(build)) = (self.trial, build(self.entry)) else { return };
+        let event = Event::Given { at: now(), until };
+        self.quarantine.apply(&build, &event);
+        // Nobody waits for it.
+        drop(self.quarantine.enqueue(build, event));
+    }
+}
+
+/// What has bytes can get into quarantine.
+fn build(entry: &Entry) -> Option<Build> {
+    let (SourceId::Plugin { folder, .. }, Some(digest)) = (&entry.source, &entry.digest) else {
+        return None;
+    };
+    let (source, folder) = (entry.source.to_string(), folder.to_string_lossy().into_owned());
+    Some(Build { source, folder, digest: digest.to_string() })
+}
+
+/// Tells whether an error is the plugin's own fault.
+fn counts(error: &CallError) -> bool {
+    let by = |limit: &str| error.details.get("limit").is_some_and(|by| by == limit);
+    match error.code {
+        Code::Trap => true,
+        Code::Memory => !by(Limits::MEMORY_ALL),
+        Code::Deadline => by(Limits::WALL_TIME),
+        _ => false,
+    }
+}
+
+/// Tells whether the guest came to an end by itself.
+fn is_answer(result: &Result<ToolOutput, CallError>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(error) => {
+            matches!(error.code, Code::Failed | Code::InvalidArguments | Code::Unavailable)
+        }
+    }
+}
+
+fn refused(entry: &Entry, found: &Quarantined) -> CallError {
+    let name = &entry.tool.spec().name;
+    let left = Duration::from_millis(u64::try_from(found.left.as_millis()).unwrap_or(u64::MAX));
+    let shown = humantime::format_duration(left);
+    let message = format!("`{name}` is quarantined: {}; try again in {shown}", found.reason);
+    CallError::new(Code::Quarantined, message)
+        .with("retry_after_ms", u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
