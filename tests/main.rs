@@ -2,6 +2,7 @@
 
 mod availability;
 mod batch;
+mod bounds;
 mod calls;
 mod cli;
 mod compiling;
@@ -22,12 +23,12 @@ mod kv;
 mod layering;
 mod limits;
 mod loading;
-mod misbehaving;
 mod memory;
-mod probe;
-mod readme;
+mod misbehaving;
 mod overload;
+mod probe;
 mod quarantine;
+mod readme;
 mod registry;
 mod requests;
 mod scripts;

@@ -1,9 +1,12 @@
 //! Attacks by the network: every form of an address, redirects, names that change their answers,
 //! bodies without end, and requests that mean two things.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use super::{attack, error, host, lab};
 use crate::egress::server::{Names, Server, at, tls};
@@ -304,6 +307,46 @@ async fn requests_are_counted_and_bounded() {
         error(&attack(&host, json!([large])).await[0]),
         "ErrorCode::HttpRequestBodySize(Some(8192))"
     );
+}
+
+/// The most requests that a server has at once, of four that are sent before a response is read;
+/// it answers as soon as it has `allowed` of them.
+async fn most_at_once(allowed: usize) -> usize {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (barrier, seen) = (Arc::new(Barrier::new(allowed)), Arc::clone(&most));
+    let server = Server::new(move |mut peer| {
+        let (now, most, barrier) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&barrier));
+        async move {
+            while peer.request().await.is_some() {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                barrier.wait().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                peer.say(OK).await;
+            }
+        }
+    })
+    .await;
+    let lab = lab("").config(&format!(
+        "[limits]\nhttp_requests_at_once_max = {allowed}\n\
+         [plugins.hostile]\nhttp = [\"http://127.0.0.1:*\"]\n"
+    ));
+    let host = host(&lab, &Names::new(&[])).await;
+    let get = &request("http", &at(&server, "").replace("http://", ""), "/")["request"];
+    let results = attack(&host, json!([{ "requests": [get, get, get, get] }])).await;
+    let statuses = results[0].as_array().expect("four answers").iter();
+    assert!(statuses.map(|answer| &answer["status"]).all(|status| status == 200), "{results:?}");
+    seen.load(Ordering::SeqCst)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_requests_at_once_max_obeyed() {
+    assert_eq!(most_at_once(4).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_requests_at_once_max_violated() {
+    // The third and fourth wait, whatever the guest would like.
+    assert_eq!(most_at_once(2).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,10 +41,11 @@ const LISTINGS_MAX: usize = 64;
 pub(crate) struct StuckOpens(Mutex<Vec<Instant>>);
 
 impl StuckOpens {
-    fn count(&self) -> usize {
+    /// Tells whether fewer than `most` are stuck.
+    fn lets_open(&self, most: usize) -> bool {
         let mut given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         given_up.retain(|since| since.elapsed() < STUCK_TIME_MAX);
-        given_up.len()
+        given_up.len() < most
     }
 }
 
@@ -237,7 +238,7 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        if self.stuck.count() >= self.stuck_max {
+        if !self.stuck.lets_open(self.stuck_max) {
             self.conduct.refuse(Refusal {
                 what: path,
                 why: format!(
@@ -491,5 +492,24 @@ impl HostDirectoryEntryStream for Files<'_> {
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.listings.remove(&stream.rep());
         HostDirectoryEntryStream::drop(&mut self.inner, stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stuck_opens_max() {
+        let stuck = StuckOpens::default();
+        let long_ago =
+            Instant::now().checked_sub(OPEN_TIME_MAX).expect("a machine up for a second");
+        // Quick ones, and those that came back, do not count.
+        drop(Opening { stuck: Some(&stuck), since: Instant::now() });
+        drop(Opening { stuck: None, since: long_ago });
+        drop(Opening { stuck: Some(&stuck), since: long_ago });
+        assert!(stuck.lets_open(2));
+        drop(Opening { stuck: Some(&stuck), since: long_ago });
+        assert!(!stuck.lets_open(2));
     }
 }

@@ -18,6 +18,8 @@ use toolhost_sdk::{Error, Need, arguments, plugin, tool};
 enum Step {
     /// Sends a request.
     Request(request::Request),
+    /// Sends requests, all of them before it reads a response.
+    Requests(Vec<request::Request>),
     /// Uses a path below a directory.
     File(files::File),
     /// Opens by the C library, as programs do.
@@ -72,6 +74,7 @@ fn attack(arguments: Steps) -> Result<Value, Error> {
 fn run(step: Step, last: &Value) -> Result<Value, Error> {
     Ok(match step {
         Step::Request(request) => request::send(&request).unwrap_or_else(failed),
+        Step::Requests(requests) => request::send_at_once(&requests).unwrap_or_else(failed),
         Step::File(file) => files::run(&file).unwrap_or_else(failed),
         Step::Std(path) => match std::fs::read_to_string(path) {
             Ok(text) => json!({ "text": text }),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingBody, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
+    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
 };
 use wasip2::io::streams::StreamError;
 
@@ -44,6 +44,18 @@ fn many() -> usize {
 
 /// Sends it, reads the response whole.
 pub(crate) fn send(request: &Request) -> Result<Value, String> {
+    answer(begin(request)?, request.keep)
+}
+
+/// Begins all of them, then reads the responses.
+pub(crate) fn send_at_once(requests: &[Request]) -> Result<Value, String> {
+    let begun = requests.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+    let answers = begun.into_iter().zip(requests);
+    let answers = answers.map(|(begun, request)| answer(begun, request.keep));
+    answers.collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+fn begin(request: &Request) -> Result<FutureIncomingResponse, String> {
     let fields = Fields::new();
     for (name, value) in &request.headers {
         fields
@@ -94,6 +106,10 @@ pub(crate) fn send(request: &Request) -> Result<Value, String> {
         drop(stream);
         let _ = OutgoingBody::finish(outgoing_body, None);
     }
+    Ok(response)
+}
+
+fn answer(response: FutureIncomingResponse, keep: usize) -> Result<Value, String> {
     response.subscribe().block();
     let response = response.get().ok_or("it is not ready")?.map_err(|()| "it was taken")?;
     let response = response.map_err(shown)?;
@@ -105,7 +121,7 @@ pub(crate) fn send(request: &Request) -> Result<Value, String> {
         .map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned()))
         .collect();
     let (bytes, count, error) =
-        read(response.consume().map_err(|()| "the body was taken")?, request.keep);
+        read(response.consume().map_err(|()| "the body was taken")?, keep);
     let body = String::from_utf8_lossy(&bytes).into_owned();
     Ok(
         json!({ "status": status, "headers": headers, "body": body, "bytes": count, "body_error": error }),

@@ -1,0 +1,254 @@
+//! Every limit is held by two tests, and can be set within its range and not beyond.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use toolhost::limits::LimitRow;
+use toolhost::{Call, Limits, Outcome};
+
+use crate::sessions::session;
+use crate::support::{Lab, call, guest, made};
+
+/// For each limit, the test in which it is obeyed and the one in which it is violated: functions
+/// of modules in `tests`, or of files in `host/src`. Where it is one function, it does both.
+const HELD: &[(&str, &str, &str)] = &[
+    ("wall_time_max", "limits::wall_time_max_obeyed", "limits::wall_time_max_violated"),
+    ("register_time_max", "limits::tools_max_obeyed", "misbehaving::endless_loops"),
+    ("check_time_max", CHECKED, "misbehaving::checks_that_misbehave"),
+    ("describe_time_max", DESCRIBED, DESCRIBED),
+    ("hook_time_max", "hooks::a_request_hook_rewrites_what_is_then_checked", HOOKS_CLOSED),
+    ("approval_time_max", "hooks::a_human_is_asked_once_or_for_the_session", NO_SILENCE),
+    ("batch_calls_max", "batch::batch_calls_max", "batch::batch_calls_max"),
+    ("batch_lines_max", "batch::batch_lines_max", "batch::batch_lines_max"),
+    ("batch_time_max", BATCH, "batch::a_batch_ends_in_time"),
+    ("result_chars_max", "bounds::result_chars_max", "bounds::result_chars_max"),
+    ("turn_chars_max", TURN, TURN),
+    ("results_bytes_max", "host/session/results/tests::results_bytes_max_obeyed", RESULTS),
+    ("memory_bytes_max", "limits::memory_bytes_max", "limits::memory_bytes_max"),
+    ("memory_all_bytes_max", "memory::memory_all_bytes_max", "memory::memory_all_bytes_max"),
+    ("table_elements_max", "misbehaving::table_elements_max", "misbehaving::table_elements_max"),
+    ("stack_bytes_max", "limits::stack_bytes_max", "limits::stack_bytes_max"),
+    ("arguments_bytes_max", "limits::arguments_bytes_max", "limits::arguments_bytes_max"),
+    ("output_bytes_max", "limits::output_bytes_max", "limits::output_bytes_max"),
+    ("error_bytes_max", "limits::error_bytes_max", "limits::error_bytes_max"),
+    ("registration_bytes_max", "limits::registration_bytes_max_obeyed", LIES),
+    ("tools_max", "limits::tools_max_obeyed", LIES),
+    ("description_bytes_max", RULES, RULES),
+    ("schema_bytes_max", SCHEMAS, SCHEMAS),
+    ("schema_depth_max", SCHEMAS, SCHEMAS),
+    ("schema_pattern_bytes_max", SCHEMAS, SCHEMAS),
+    ("component_bytes_max", "bounds::component_bytes_max_obeyed", TOO_LARGE),
+    ("compile_cpu_time_max", COMPILED, "compiling::compile_cpu_time_max_violated"),
+    ("compile_time_max", COMPILED, "compiling::compile_time_max_violated"),
+    ("compile_memory_bytes_max", COMPILED, "compiling::compile_memory_bytes_max_violated"),
+    ("log_lines_max", LOG, LOG),
+    ("log_bytes_max", LOG, LOG),
+    ("progress_per_second_max", "limits::progress_per_second_max", PROGRESS),
+    ("host_calls_max", "limits::host_calls_max", "limits::host_calls_max"),
+    ("http_request_bytes_max", REQUEST_BYTES, REQUEST_BYTES),
+    ("http_response_bytes_max", RESPONSE_BYTES, RESPONSE_BYTES),
+    ("http_head_bytes_max", "egress::bounds::http_head_bytes_max", HEAD_BYTES),
+    ("http_connect_time_max", "egress::bounds::http_head_bytes_max", CONNECT),
+    ("http_requests_max", REQUESTS, REQUESTS),
+    ("http_requests_at_once_max", AT_ONCE, "hostile::network::http_requests_at_once_max_violated"),
+    ("kv_entries_max", "kv::kv_entries_max", "kv::kv_entries_max"),
+    ("kv_value_bytes_max", "kv::kv_value_bytes_max", "kv::kv_value_bytes_max"),
+    ("kv_bytes_max", "kv::kv_bytes_max", "kv::kv_bytes_max"),
+    ("refusals_max", "bounds::refusals_max", "bounds::refusals_max"),
+    ("stuck_opens_max", STUCK, STUCK),
+    ("stderr_bytes_max", "bounds::stderr_bytes_max", "bounds::stderr_bytes_max"),
+    ("calls_per_core_max", "overload::waiting_max", "limits::calls_per_core_max"),
+    ("calls_per_source_max", "overload::waiting_per_source_max", PERMITS),
+    ("waiting_per_source_max", WAITING, WAITING),
+    ("waiting_max", "overload::waiting_max", "overload::waiting_max"),
+    ("permit_wait_max", "overload::waiting_per_source_max", PERMITS),
+    ("quarantine_failures_max", TRIAL, "quarantine::the_program_remembers_from_call_to_call"),
+    ("quarantine_window", THREE, THREE),
+    ("quarantine_time", TRIAL, TRIAL),
+    ("quarantine_time_max", DOUBLED, DOUBLED),
+    ("list_wait_max", "serve::greetings_come_before_plugins_are_compiled", LISTS),
+    ("plugin_files_max", "limits::plugin_files_max", "limits::plugin_files_max"),
+];
+
+const CHECKED: &str = "availability::a_tool_whose_check_says_no_is_refused_with_the_reason";
+const DESCRIBED: &str = "sessions::a_definition_may_depend_on_what_is_visible";
+const HOOKS_CLOSED: &str = "hooks::request_and_pre_call_fail_closed";
+const NO_SILENCE: &str = "hooks::a_no_silence_and_nobody_refuse";
+const BATCH: &str = "batch::a_batch_keeps_its_order_and_goes_side_by_side";
+const TURN: &str = "batch::results_of_a_batch_share_the_turns_budget";
+const RESULTS: &str = "host/session/results/tests::results_bytes_max_violated";
+const LIES: &str = "misbehaving::lies_of_register";
+const RULES: &str = "loading::tools_that_break_a_rule_are_left_out_alone";
+const SCHEMAS: &str = "bounds::schemas_are_bounded";
+const TOO_LARGE: &str = "loading::a_file_over_the_size_limit";
+const COMPILED: &str = "compiling::a_component_is_compiled_by_a_process_of_its_own";
+const LOG: &str = "limits::log_lines_max_and_log_bytes_max";
+const PROGRESS: &str = "host/plugin/imports/progress::the_rate_is_bounded_per_second";
+const REQUEST_BYTES: &str = "egress::bounds::http_request_bytes_max";
+const RESPONSE_BYTES: &str = "egress::bounds::http_response_bytes_max";
+const HEAD_BYTES: &str = "egress::bounds::http_head_bytes_max";
+const CONNECT: &str = "egress::bounds::http_connect_time_max";
+const REQUESTS: &str = "hostile::network::requests_are_counted_and_bounded";
+const AT_ONCE: &str = "hostile::network::http_requests_at_once_max_obeyed";
+const STUCK: &str = "host/plugin/imports/files::stuck_opens_max";
+const PERMITS: &str = "limits::calls_per_source_max_and_permit_wait_max";
+const WAITING: &str = "overload::waiting_per_source_max";
+const TRIAL: &str = "quarantine::one_call_is_let_through_and_success_ends_it";
+const THREE: &str = "host/quarantine/tests::three_failures_within_a_minute";
+const DOUBLED: &str = "host/quarantine/tests::a_trial_that_fails_doubles_up_to_ten_minutes";
+const LISTS: &str = "serve::clients_hear_of_another_list";
+
+/// Tells whether there is a test of this name.
+fn is_a_test(name: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (module, function) = name.rsplit_once("::").expect("a module");
+    let file = match module.strip_prefix("host/") {
+        Some(file) => format!("host/src/{file}.rs"),
+        None => format!("tests/{}.rs", module.replace("::", "/")),
+    };
+    let text =
+        fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let mut attribute = "";
+    for line in text.lines().map(str::trim) {
+        let head = line.strip_prefix("async ").unwrap_or(line);
+        if head.strip_prefix("fn ").is_some_and(|rest| rest.starts_with(&format!("{function}()"))) {
+            return attribute == "#[test]" || attribute.starts_with("#[tokio::test");
+        }
+        attribute = line;
+    }
+    false
+}
+
+#[test]
+fn every_limit_is_held_by_two_tests() {
+    let held: Vec<&str> = HELD.iter().map(|(limit, ..)| *limit).collect();
+    assert_eq!(held, Limits::NAMES);
+    let tests: BTreeSet<&str> =
+        HELD.iter().flat_map(|(_, obeyed, violated)| [*obeyed, *violated]).collect();
+    for test in tests {
+        assert!(is_a_test(test), "there is no test {test}");
+    }
+    assert!(!is_a_test("limits::host") && !is_a_test("limits::nothing"));
+}
+
+#[test]
+fn every_limit_has_a_range() {
+    let beyond = |text: &str, more: bool| -> Option<String> {
+        if let Ok(count) = text.parse::<u64>() {
+            return if more {
+                Some((count + 1).to_string())
+            } else {
+                count.checked_sub(1).map(|n| n.to_string())
+            };
+        }
+        if let Some((size, unit)) = text.split_once(' ') {
+            let size: f64 = size.parse().expect("a size");
+            let other = if more { size + 1.0 } else { size - 1.0 };
+            return (size > 0.0).then(|| format!("{other} {unit}"));
+        }
+        match (text, more) {
+            ("half", _) => None,
+            (time, true) => Some(format!("{time} 1ms")),
+            (_, false) => Some("0s".to_owned()),
+        }
+    };
+    for LimitRow { name, least, most, .. } in Limits::default().rows() {
+        for text in [&least, &most] {
+            let mut limits = Limits::default();
+            assert_eq!(limits.set(name, text), Ok(()), "{name}");
+            let row = limits.rows().into_iter().find(|row| row.name == name).expect("a row");
+            assert_eq!(&row.value, text, "{name}");
+        }
+        for text in [beyond(&least, false), beyond(&most, true)].into_iter().flatten() {
+            let before = Limits::default();
+            let mut limits = before.clone();
+            let error = limits.set(name, &text).expect_err(name).to_string();
+            assert_eq!(error, format!("`{name}` is {text}; allowed is {least} to {most}"));
+            assert_eq!(limits, before, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn result_chars_max() {
+    let say =
+        |name: &str, count: u32| json!({ "name": name, "answer": { "repeat": ["x", count] } });
+    let lab = Lab::new()
+        .config("[limits]\nresult_chars_max = 1000")
+        .with("x.wasm", made(&json!({ "tools": [say("fits", 1_000), say("more", 1_001)] })));
+    let host = lab.host().await;
+    let session = session(&host);
+    let is_whole = |outcome: Outcome| !outcome.to_json_text().contains("persisted-output");
+    assert!(is_whole(host.call_in(&session, Call::new("fits", "")).await));
+    assert!(!is_whole(host.call_in(&session, Call::new("more", "")).await));
+}
+
+/// What becomes of a tool with this schema: it is registered, or why not.
+async fn registered(limits: &str, schema: Value) -> String {
+    let tools = json!({ "tools": [{ "name": "good" }, { "name": "x", "parameters": schema }] });
+    let lab = Lab::new().config(&format!("[limits]\n{limits}")).with("x.wasm", made(&tools));
+    lab.status("x.wasm").await
+}
+
+#[tokio::test]
+async fn schemas_are_bounded() {
+    let both = "tools: good x";
+    let titled = |bytes: usize| {
+        let empty = json!({ "title": "" }).to_string().len();
+        json!({ "title": "x".repeat(bytes - empty) })
+    };
+    assert_eq!(registered("schema_bytes_max = \"1 KiB\"", titled(1_024)).await, both);
+    let text = registered("schema_bytes_max = \"1 KiB\"", titled(1_025)).await;
+    assert!(text.contains("`schema_bytes_max`"), "{text}");
+
+    let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "not": inner }));
+    assert_eq!(registered("schema_depth_max = 4", nested(4)).await, both);
+    let text = registered("schema_depth_max = 4", nested(6)).await;
+    assert!(text.contains("`schema_depth_max`"), "{text}");
+
+    let pattern =
+        |length: usize| json!({ "properties": { "a": { "pattern": "a".repeat(length) } } });
+    assert_eq!(registered("schema_pattern_bytes_max = 16", pattern(16)).await, both);
+    let text = registered("schema_pattern_bytes_max = 16", pattern(17)).await;
+    assert!(text.contains("`schema_pattern_bytes_max`"), "{text}");
+}
+
+#[tokio::test]
+async fn component_bytes_max_obeyed() {
+    let bytes = guest("json");
+    let limit = format!("[limits]\ncomponent_bytes_max = {}", bytes.len());
+    let lab = Lab::new().config(&limit).with("json.wasm", bytes);
+    assert!(lab.status("json.wasm").await.starts_with("tools: "));
+}
+
+#[tokio::test]
+async fn refusals_max() {
+    let file = |path: &str| json!({ "request": { "authority": path, "path": "/" } });
+    for (steps, named) in [(vec!["a.example"], 1), (vec!["a.example", "b.example", "c.example"], 2)]
+    {
+        let lab =
+            Lab::new().config("[limits]\nrefusals_max = 2").with("hostile.wasm", guest("hostile"));
+        let steps: Vec<Value> = steps.into_iter().map(file).collect();
+        let outcome = call(&lab.host().await, "attack", json!({ "steps": steps })).await;
+        assert_eq!(outcome.refusals.len(), named, "{:?}", outcome.refusals);
+    }
+}
+
+#[tokio::test]
+async fn stderr_bytes_max() {
+    let lab =
+        Lab::new().config("[limits]\nstderr_bytes_max = 2000").with("probe.wasm", guest("probe"));
+    let host = lab.host().await;
+    let stderr = async |length: usize| {
+        let text = format!("begin{}", "x".repeat(length));
+        let error = call(&host, "crash", json!({ "text": text })).await.result.expect_err("crash");
+        error.stderr.expect("its last words")
+    };
+    let whole = stderr(100).await;
+    assert!(whole.contains("begin") && whole.len() < 2_000, "{whole}");
+    let tail = stderr(3_000).await;
+    // The line break at its end is not shown.
+    assert!(!tail.contains("begin") && tail.len() == 1_999, "{}", tail.len());
+}
