@@ -432,7 +432,7 @@ async fn calls_at_once_lose_no_update() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_call_leaves_whole_values() {
-    let lab = lab("wall_time_max = \"700ms\"");
+    let lab = lab("wall_time_max = \"700ms\"\nquarantine_failures_max = 100");
     let host = lab.host().await;
     for _ in 0..3 {
         let outcome = call(&host, "write_for_ever", json!({ "n": 200_000 })).await;

@@ -83,7 +83,7 @@ impl fmt::Display for Quarantined {
 struct Job {
     build: Build,
     event: Event,
-    done: oneshot::Sender<Result<(), Page>>,
+    done: oneshot::Sender<Result<(), Box<Page>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ impl Quarantine {
             let left = Duration::from_millis(page.until.unwrap_or(at).saturating_sub(at));
             let found = Quarantined { reason: self.reason(entry, &page), left };
             let build = page.build.clone();
-            *self.book().open(&build) = page;
+            *self.book().open(&build) = *page;
             return Err(refused(entry, &found));
         }
         Ok(watch)
@@ -204,7 +204,7 @@ impl Quarantine {
 
     /// Changes the book in memory, and then the file. Returns a page of the file if that says
     /// otherwise.
-    async fn write(self: &Arc<Self>, build: Build, event: Event) -> Result<(), Page> {
+    async fn write(self: &Arc<Self>, build: Build, event: Event) -> Result<(), Box<Page>> {
         let Some(done) = self.enqueue(build, event) else { return Ok(()) };
         // A file that hangs is no reason to hold a call.
         match tokio::time::timeout(WRITE_WAIT, done).await {
@@ -217,7 +217,7 @@ impl Quarantine {
         self: &Arc<Self>,
         build: Build,
         event: Event,
-    ) -> Option<oneshot::Receiver<Result<(), Page>>> {
+    ) -> Option<oneshot::Receiver<Result<(), Box<Page>>>> {
         self.state.as_ref()?;
         // Without a runtime the process ends.
         let runtime = tokio::runtime::Handle::try_current().ok()?;

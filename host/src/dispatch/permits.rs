@@ -45,7 +45,9 @@ impl Permits {
             Err(_) => {
                 let waited = humantime::format_duration(wait_max);
                 let why = format!("no turn came within `permit_wait_max` of {waited}");
-                Err(self.busy(entry, self.turns.load(entry.party), &why))
+                // What is foreseen has just been proved wrong.
+                let load = Load { turn_in: None, ..self.turns.load(entry.party) };
+                Err(self.busy(entry, load, &why))
             }
         }
     }

@@ -66,7 +66,12 @@ impl Rules {
     ///
     /// # Errors
     /// If there is to be a trial, and the book says that there is not.
-    pub(super) fn apply(&self, book: &mut Book, build: &Build, event: &Event) -> Result<(), Page> {
+    pub(super) fn apply(
+        &self,
+        book: &mut Book,
+        build: &Build,
+        event: &Event,
+    ) -> Result<(), Box<Page>> {
         match event {
             Event::Failed { at, reason, is_trial } => {
                 self.forget(book, *at);
@@ -74,14 +79,15 @@ impl Rules {
                 reason.clone_into(&mut page.reason);
                 self.failed(page, *at, *is_trial);
             }
-            Event::Trial { at, until } => match book.page(build) {
-                Some(page) => match self.standing(page, *at) {
-                    Standing::Closed { .. } => return Err(page.clone()),
-                    Standing::Due | Standing::Free => page.until = Some(*until),
-                },
-                // Elsewhere a trial succeeded, or nothing was known there.
-                None => {}
-            },
+            Event::Trial { at, until } => {
+                // Without a page, a trial succeeded elsewhere.
+                if let Some(page) = book.page(build) {
+                    if let Standing::Closed { .. } = self.standing(page, *at) {
+                        return Err(Box::new(page.clone()));
+                    }
+                    page.until = Some(*until);
+                }
+            }
             Event::Given { at, until } => {
                 if let Some(page) = book.page(build).filter(|page| page.until == Some(*until)) {
                     page.until = Some(*at);

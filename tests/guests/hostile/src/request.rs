@@ -6,6 +6,7 @@ use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
     ErrorCode, Fields, FutureIncomingResponse, IncomingBody, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
 };
+use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 
 /// A request.
@@ -47,12 +48,19 @@ pub(crate) fn send(request: &Request) -> Result<Value, String> {
     answer(begin(request)?, request.keep)
 }
 
-/// Begins all of them, then reads the responses.
+/// Begins all of them, then reads the responses as they come.
 pub(crate) fn send_at_once(requests: &[Request]) -> Result<Value, String> {
-    let begun = requests.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
-    let answers = begun.into_iter().zip(requests);
-    let answers = answers.map(|(begun, request)| answer(begun, request.keep));
-    answers.collect::<Result<Vec<_>, _>>().map(Value::Array)
+    let begun = requests.iter().map(|request| Ok((begin(request)?, request.keep)));
+    let mut begun = begun.collect::<Result<Vec<_>, String>>()?;
+    let mut answers = Vec::new();
+    while !begun.is_empty() {
+        let pollables: Vec<_> = begun.iter().map(|(response, _)| response.subscribe()).collect();
+        let ready = poll(&pollables.iter().collect::<Vec<_>>())[0];
+        drop(pollables);
+        let (response, keep) = begun.remove(ready as usize);
+        answers.push(answer(response, keep)?);
+    }
+    Ok(Value::Array(answers))
 }
 
 fn begin(request: &Request) -> Result<FutureIncomingResponse, String> {
