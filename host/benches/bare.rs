@@ -1,6 +1,9 @@
 //! wasmtime alone: the same component, the same engine settings, and nothing of the house.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use toolhost::Limits;
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
@@ -57,6 +60,16 @@ pub(crate) struct Bare {
 pub(crate) struct Ready {
     engine: Engine,
     pre: bindings::PluginPre<State>,
+    limited: bool,
+}
+
+/// Advances the epoch every millisecond, as the host does, until it is dropped.
+pub(crate) struct Clock(Arc<AtomicBool>);
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Bare {
@@ -71,6 +84,18 @@ impl Bare {
             .expect("progress");
         types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).expect("types");
         Bare { engine, linker }
+    }
+
+    pub(crate) fn run_clock(&self) -> Clock {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (engine, clock) = (self.engine.clone(), Clock(Arc::clone(&stopped)));
+        std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+                engine.increment_epoch();
+            }
+        });
+        clock
     }
 
     pub(crate) fn compile(&self, component: &[u8]) -> Ready {
@@ -91,11 +116,16 @@ impl Bare {
     fn link(&self, component: &Component) -> Ready {
         let pre = self.linker.instantiate_pre(component).expect("it links");
         let pre = bindings::PluginPre::new(pre).expect("it fits");
-        Ready { engine: self.engine.clone(), pre }
+        Ready { engine: self.engine.clone(), pre, limited: true }
     }
 }
 
 impl Ready {
+    /// Without the bound on memory.
+    pub(crate) fn without_limits(self) -> Ready {
+        Ready { limited: false, ..self }
+    }
+
     pub(crate) async fn register(&self) {
         let (mut store, plugin) = self.instance().await;
         plugin.call_register(&mut store).await.expect("an answer").expect("a registration");
@@ -121,7 +151,9 @@ impl Ready {
             limits: StoreLimitsBuilder::new().memory_size(256 << 20).build(),
         };
         let mut store = Store::new(&self.engine, state);
-        store.limiter(|state| &mut state.limits);
+        if self.limited {
+            store.limiter(|state| &mut state.limits);
+        }
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         let plugin = self.pre.instantiate_async(&mut store).await.expect("an instance");

@@ -1,5 +1,5 @@
-//! What the house costs, against wasmtime alone: calls, loads, the shelf, redaction, stores. One
-//! table, one run.
+//! What the house costs, against wasmtime alone: calls, loads, limits, the shelf, redaction,
+//! stores. One table, one run.
 //!
 //! `make bench` runs it; `cargo bench -p toolhost -- kv` runs the part of this name alone. It
 //! asserts nothing: a budget that is not kept is printed as OVER.
@@ -10,6 +10,7 @@ mod bare;
 mod calls;
 mod guests;
 mod kv;
+mod limits;
 mod listing;
 mod loads;
 mod redact;
@@ -36,6 +37,9 @@ fn main() {
         if wanted("loads") {
             runtime.block_on(loads::run(&mut table, &guests));
         }
+    }
+    if wanted("limits") {
+        runtime.block_on(limits::run(&mut table));
     }
     if wanted("shelf") {
         shelf::run(&mut table);
