@@ -19,6 +19,7 @@ use toolhost::egress::{Egress, EgressSettings};
 use toolhost::limits::{Bytes, Count, Limits};
 use toolhost::lock;
 use toolhost::plugin::{Candidate, Loader};
+use toolhost::quarantine::Quarantine;
 use toolhost::registry::{Owners, Registry};
 use toolhost::schema::{self, Definition, Format, Schema};
 use toolhost::session::Session;
@@ -205,7 +206,9 @@ impl House {
         let Some(entry) = catalog.tools().first().copied() else { return };
         let call = Call::new(entry.tool.spec().name.as_str(), "{}");
         let availability = Arc::new(Availability::new(&self.limits));
-        let dispatch = Dispatch::new(registry, availability, Arc::clone(&self.limits), 1);
+        let quarantine = Arc::new(Quarantine::open(&self.limits, None));
+        let dispatch =
+            Dispatch::new(registry, availability, quarantine, Arc::clone(&self.limits), 1);
         let session = Session::alone(Arc::default(), &self.limits);
         let outcome = self.runtime.block_on(dispatch.call(&session, call));
         serde_json::from_str::<Value>(&outcome.to_json_text()).expect("a model reads JSON");

@@ -135,7 +135,7 @@ impl Findings {
     }
 
     /// Kinds of what is broken: the key, the heading, one and several of it in words.
-    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 5] {
+    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 6] {
         [
             (
                 "not_loaded",

@@ -106,7 +106,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+
     use crate::config::{Config, parse};
 
     #[test]
