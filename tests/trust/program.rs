@@ -76,7 +76,7 @@ fn a_person_sees_what_would_be_trusted() {
         Broken: 1 plugin waits for you.
         --- stderr
     "#]]
-    .assert_eq(&run(&lab, &["doctor"]).split_once("FILE").expect("rows").1);
+    .assert_eq(run(&lab, &["doctor"]).split_once("FILE").expect("rows").1);
     expect![[r#"
         exit 0
         --- stdout
