@@ -340,6 +340,8 @@ limits! {
     quarantine_time_max: Guard = Guard(seconds(600)), Guard(Duration::from_millis(100)) => Guard(seconds(86_400));
     /// How long an MCP client's request waits for plugins to load; then what is there counts.
     list_wait_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
+    /// Kinds of authority in use that the audit log names of one call.
+    audit_used_max: Count = Count(64), Count(0) => Count(1_000);
     /// Files looked at in one plugins folder.
     plugin_files_max: Count = Count(10_000), Count(1) => Count(100_000);
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
-use crate::authority::{Kind, Sides};
+use crate::authority::{Access, Kind, Sides};
+use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Meter, Refusal};
 
@@ -23,6 +24,7 @@ pub(super) struct Conduct {
     sides: Mutex<Sides>,
     meter: Arc<Meter>,
     refusals_max: usize,
+    used_max: usize,
 }
 
 impl Conduct {
@@ -31,7 +33,7 @@ impl Conduct {
         rights: Arc<Rights>,
         secrets: &Arc<PluginSecrets>,
         meter: &Arc<Meter>,
-        refusals_max: usize,
+        limits: &Limits,
     ) -> Arc<Conduct> {
         Arc::new(Conduct {
             plugin: Arc::clone(plugin),
@@ -39,7 +41,8 @@ impl Conduct {
             sides: Mutex::new(rights.sides()),
             rights,
             meter: Arc::clone(meter),
-            refusals_max,
+            refusals_max: limits.refusals_max.0,
+            used_max: limits.audit_used_max.0,
         })
     }
 
@@ -55,6 +58,24 @@ impl Conduct {
     /// Closes what excludes `kind`.
     pub(super) fn touch(&self, kind: Kind) {
         self.sides().touch(kind);
+    }
+
+    /// Notes that the call makes use of something it may: of what kind, and what exactly.
+    pub(super) fn used(&self, kind: Kind, what: &str) {
+        let mut what = text::one_line(&text::cut(what, WHAT_CHARS_MAX));
+        self.secrets.redact(&mut what);
+        let key = kind.key();
+        self.meter.used(
+            if what.is_empty() { key.into() } else { format!("{key}:{what}") },
+            self.used_max,
+        );
+    }
+
+    /// Notes the same of a directory, by its place among the rights.
+    pub(super) fn used_directory(&self, place: usize, access: Access) {
+        if let Some((directory, _)) = self.rights.directories.get(place) {
+            self.used(Kind::Dirs, &format!("{}:{access}", directory.grant.guest));
+        }
     }
 
     /// Says why `kind` is closed for this call, if it is, and remembers the refusal.

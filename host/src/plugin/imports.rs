@@ -7,5 +7,6 @@ pub(super) mod http;
 pub(super) mod kv;
 pub(super) mod log;
 pub(super) mod progress;
+pub(super) mod roots;
 pub(super) mod secrets;
 pub(super) mod wasi;

@@ -1,6 +1,8 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -194,13 +196,12 @@ impl PluginTool {
             ),
             extensions: Vec::new(),
         };
-        let answer = match self.plugin.instantiate(&mut store).await {
-            Ok(instance) => {
-                let tool = self.spec.name.as_str();
-                instance.call_call(&mut store, tool, invocation.arguments, &context).await
-            }
-            Err(error) => Err(error),
+        let running = async {
+            let instance = self.plugin.instantiate(&mut store).await?;
+            let tool = self.spec.name.as_str();
+            instance.call_call(&mut store, tool, invocation.arguments, &context).await
         };
+        let answer = timed(&invocation.meter, running).await;
         match answer {
             Ok(Ok(output)) => {
                 let output = convert::output(output, limits)?;
@@ -333,6 +334,19 @@ fn crash(error: &wasmtime::Error) -> String {
         return "it ended its own process".to_owned();
     }
     text::cut(&text::one_line(&error.root_cause().to_string()), 200)
+}
+
+/// Runs a guest, and counts the time in which it has a CPU: not that in which it waits for a
+/// request, or for its turn.
+async fn timed<T>(meter: &Meter, running: impl Future<Output = T>) -> T {
+    let mut running = pin!(running);
+    poll_fn(|context| {
+        let start = Instant::now();
+        let polled = running.as_mut().poll(context);
+        meter.guest_ran(start.elapsed());
+        polled
+    })
+    .await
 }
 
 fn milliseconds(duration: Duration) -> u32 {

@@ -16,6 +16,7 @@ use super::imports::files::{Files, StuckOpens};
 use super::imports::http::GuestHttp;
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
+use super::imports::roots::Roots;
 use super::imports::wasi::{StderrTail, context};
 use super::instance::Prepared;
 use super::rights::Rights;
@@ -49,6 +50,7 @@ pub(super) struct Guest {
     stuck_opens: Arc<StuckOpens>,
     stuck_opens_max: usize,
     listings: HashSet<u32>,
+    roots: Roots,
     /// Where the tool is probed.
     decoys: Option<Vec<(u32, String)>>,
     _clock: Running,
@@ -73,7 +75,7 @@ pub(super) fn new(
     http.set_field_size_limit(limits.http_head_bytes_max.as_usize());
     let wasi = context(&stderr, &rights, plugin.decoy())?;
     let secrets = plugin.secrets();
-    let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits.refusals_max.0);
+    let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits);
     let guest = Guest {
         table,
         wasi,
@@ -97,6 +99,7 @@ pub(super) fn new(
         stuck_opens: Arc::clone(&plugin.stuck_opens),
         stuck_opens_max: limits.stuck_opens_max.0,
         listings: HashSet::new(),
+        roots: Roots::default(),
         decoys: plugin.decoy().map(|_| Vec::new()),
         _clock: engine.run_clock(),
     };
@@ -124,13 +127,14 @@ impl Guest {
             stuck: &self.stuck_opens,
             stuck_max: self.stuck_opens_max,
             listings: &mut self.listings,
+            roots: &mut self.roots,
             decoys: self.decoys.as_mut(),
         }
     }
 
-    /// What a probed tool does.
-    pub(super) fn probed(&self) -> Option<Arc<Conduct>> {
-        self.decoys.is_some().then(|| Arc::clone(&self.conduct))
+    /// Tells whether the tool is probed.
+    pub(super) fn is_probed(&self) -> bool {
+        self.decoys.is_some()
     }
 
     /// The side of an either/or that the call is on; empty as long as it is on none.

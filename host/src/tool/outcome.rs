@@ -222,7 +222,9 @@ pub struct Meter {
     log_lines: AtomicU64,
     log_lines_dropped: AtomicU64,
     output_bytes: AtomicU64,
+    guest_nanos: AtomicU64,
     refusals: Mutex<Vec<Refusal>>,
+    used: Mutex<Vec<String>>,
 }
 
 impl Meter {
@@ -237,6 +239,31 @@ impl Meter {
     /// What the guest has asked for in vain so far.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes a piece of authority that the call makes use of, such as `dirs:/data:ro`, if it is
+    /// new and there are not `most` already.
+    pub fn used(&self, what: String, most: usize) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.len() < most && !used.contains(&what) {
+            used.push(what);
+        }
+    }
+
+    /// The authority that the call has made use of so far.
+    pub fn authority_used(&self) -> Vec<String> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts time in which the guest, or a function of the host that it called, had a CPU.
+    pub fn guest_ran(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.guest_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// How long the guest, with the functions of the host that it called, has had a CPU so far.
+    pub fn guest_time(&self) -> Duration {
+        Duration::from_nanos(self.guest_nanos.load(Ordering::Relaxed))
     }
 
     /// Notes that the guest has this much memory now.

@@ -23,6 +23,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::bindings::io::streams::{InputStream, OutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
+use super::roots::Roots;
 use crate::authority::{Access, Kind};
 use crate::plugin::conduct::Conduct;
 use crate::plugin::store::Guest;
@@ -73,6 +74,7 @@ pub(crate) struct Files<'a> {
     pub(crate) stuck_max: usize,
     /// Handles of lists of directories that it holds.
     pub(crate) listings: &'a mut HashSet<u32>,
+    pub(crate) roots: &'a mut Roots,
     /// Where a tool is probed: handles of directories that are not there, with their paths.
     pub(crate) decoys: Option<&'a mut Vec<(u32, String)>>,
 }
@@ -136,6 +138,9 @@ impl Files<'_> {
         let is_nothing = |error: &FsError| matches!(error.downcast_ref(), Some(ErrorCode::NoEntry));
         if !result.as_ref().is_err_and(is_nothing) {
             self.conduct.touch(Kind::Dirs);
+            if let Some(directory) = self.roots.of(what.fd) {
+                self.conduct.used_directory(directory, what.access);
+            }
         }
         result
     }
@@ -204,6 +209,12 @@ fn again(fd: &Resource<Descriptor>) -> Resource<Descriptor> {
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let all = preopens::Host::get_directories(&mut self.inner)?;
+        for (fd, path) in &all {
+            let granted = &self.conduct.rights.directories;
+            if let Some(place) = granted.iter().position(|(directory, _)| directory.is_at(path)) {
+                self.roots.add(fd.rep(), place);
+            }
+        }
         if let Some(decoys) = &mut self.decoys {
             let granted = &self.conduct.rights.directories;
             let is_decoy = |path: &String| {
@@ -272,6 +283,9 @@ impl HostDescriptor for Files<'_> {
             .using(what, async |files| files.open_at(fd, path_flags, path, open_flags, flags).await)
             .await;
         opening.stuck = None;
+        if let Ok(opened) = &result {
+            self.roots.add_below(what.fd, opened.rep());
+        }
         result
     }
 
@@ -477,6 +491,7 @@ impl HostDescriptor for Files<'_> {
             // The number will stand for something else.
             decoys.retain(|(decoy, _)| *decoy != fd.rep());
         }
+        self.roots.remove(fd.rep());
         HostDescriptor::drop(&mut self.inner, fd)
     }
 }

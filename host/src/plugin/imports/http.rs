@@ -109,6 +109,8 @@ impl GuestHttp {
             .parse()
             .map_err(|_| refused(format!("{what} cannot be sent: its URL is none")))?;
         self.conduct.touch(Kind::Http);
+        // The path is the plugin's own business, and may hold what is nobody's.
+        self.conduct.used(Kind::Http, &format!("{} {}", parts.method, target.grant()));
         let body = body.map_err(|error| SendError::RequestBody { reason: error.to_string() });
         Ok(Decided {
             request: http::Request::from_parts(parts, body.boxed_unsync()),

@@ -13,6 +13,7 @@ impl Guest {
         self.count_host_call()?;
         let conduct = &self.conduct;
         if let Some(kv) = &conduct.rights.kv {
+            conduct.used(Kind::Kv, "");
             return Ok(Ok((Arc::clone(kv), self.side())));
         }
         let what = format!("the store of plugin:{}", conduct.plugin);

@@ -63,6 +63,7 @@ pub(super) fn inject(
                 false => value.expose().to_owned(),
             }
         };
+        conduct.used(Kind::Secrets, name);
         match slot {
             Slot::Header(header) => {
                 let written = headers.get(header).and_then(|value| value.to_str().ok());
