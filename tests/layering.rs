@@ -20,7 +20,7 @@ const ROOMS: [&[&str]; 12] = [
         "suspicion",
         "toolset",
     ],
-    &["config", "egress", "failures", "lock", "process", "secret", "store"],
+    &["audit", "config", "egress", "failures", "lock", "process", "secret", "store"],
     &["plugin"],
     &["registry"],
     &["availability", "quarantine", "session"],

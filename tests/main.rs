@@ -1,5 +1,6 @@
 //! The tests of the whole: real components, the real program, data in and text out.
 
+mod audit;
 mod availability;
 mod batch;
 mod bounds;

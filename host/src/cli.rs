@@ -2,6 +2,7 @@
 //! chooses exit codes.
 
 mod approve;
+mod audit;
 mod build;
 mod call;
 mod completions;
@@ -43,8 +44,8 @@ use ui::Ui;
 /// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
 /// network and see no variable unless you grant it.
 ///
-/// Exit codes: 0 ok; 1 the tool said no, or `doctor` found something broken; 2 wrong usage or
-/// configuration; 3 the call was refused before it ran; 4 the call was stopped by a limit or a
+/// Exit codes: 0 ok; 1 the tool said no, or `doctor` or `audit verify` found something broken; 2
+/// wrong usage or configuration; 3 the call was refused before it ran; 4 the call was stopped by a limit or a
 /// crash; 70 toolhost itself is wrong.
 #[derive(Debug, Parser)]
 #[command(name = "toolhost", version, max_term_width = 100)]
@@ -92,6 +93,7 @@ enum Command {
     Revoke(grant::RevokeArguments),
     Trust(trust::Arguments),
     Secret(secret::Arguments),
+    Audit(audit::Arguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
     Serve(serve::Arguments),
@@ -137,7 +139,8 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
-        Command::Secret(arguments) => secret::run(&ui, &arguments),
+        Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
+        Command::Audit(arguments) => audit::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,

@@ -31,6 +31,9 @@
 //!
 //! [mcp_servers.github]           # read and trusted, and not mounted yet
 //! command = "github-mcp"         # or url = "https://..."
+//! [audit]                        # what every call, load and grant was; of the operator's file alone
+//! enabled = true                 # it is written
+//! contents = false               # the beginnings of arguments and results as well as their digests
 //!
 //! [platforms.cli]                # what `--platform cli` enables
 //! toolsets = ["web", "mine"]
@@ -74,6 +77,8 @@ pub struct Config {
     pub platforms: BTreeMap<String, Platform>,
     /// When calls that turn in circles are warned of or refused.
     pub guardrails: GuardrailSettings,
+    /// Whether there is an audit log, and what stands in it.
+    pub audit: AuditConfig,
     /// MCP servers, by name. They can be trusted; this version does not mount them.
     pub servers: BTreeMap<String, ServerConfig>,
     /// What a trusted project says of the plugins in its own folder.
@@ -87,6 +92,21 @@ pub struct Project {
     pub folder: PathBuf,
     /// What it says of them, by id.
     pub plugins: BTreeMap<PluginId, PluginConfig>,
+}
+
+/// What an operator says of the audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// It is written.
+    pub enabled: bool,
+    /// The beginnings of arguments and results stand in it, besides their digests.
+    pub contents: bool,
+}
+
+impl Default for AuditConfig {
+    fn default() -> AuditConfig {
+        AuditConfig { enabled: true, contents: false }
+    }
 }
 
 /// What an operator says of one plugin.
@@ -151,12 +171,23 @@ impl Config {
         self.project = Some(Project { folder, plugins: project.plugins });
     }
 
-    /// Lowers limits, and takes over what gives no right.
+    /// Lowers limits, and takes over what gives no right. What it says of the audit log counts
+    /// for nothing, neither way.
     fn narrow_house(&mut self, project: &Config) {
-        // A hook that is stopped early may be a guard.
-        let hook_time_max = self.limits.hook_time_max;
+        let ours = self.limits.clone();
         self.limits.narrow(&project.limits);
-        self.limits.hook_time_max = hook_time_max;
+        self.limits = Limits {
+            // A hook that is stopped early may be a guard.
+            hook_time_max: ours.hook_time_max,
+            // A log with less room is one that forgets, and so is a store of builds.
+            audit_queue_max: ours.audit_queue_max,
+            audit_file_bytes_max: ours.audit_file_bytes_max,
+            audit_bytes_max: ours.audit_bytes_max,
+            audit_used_max: ours.audit_used_max,
+            kept_builds_max: ours.kept_builds_max,
+            kept_builds_bytes_max: ours.kept_builds_bytes_max,
+            ..self.limits.clone()
+        };
         for (name, toolset) in &project.toolsets {
             self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
         }
@@ -235,13 +266,15 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
     })?;
     let reader = Reader { text };
     let mut config = base.clone();
-    let known = ["limits", "plugins", "toolsets", "platforms", "guardrails", "mcp_servers"];
+    let known =
+        ["limits", "plugins", "toolsets", "platforms", "guardrails", "mcp_servers", "audit"];
     for (key, item) in reader.entries(document.as_table(), &known)? {
         let table = reader.table(key, item)?;
         match key {
             "limits" => reader.limits(table, &mut config.limits)?,
             "plugins" => reader.plugins(table, &mut config.plugins)?,
             "guardrails" => reader.guardrails(table, &mut config.guardrails)?,
+            "audit" => reader.audit(table, &mut config.audit)?,
             "toolsets" => reader.toolsets(table, &mut config.toolsets)?,
             "mcp_servers" => reader.servers(table, &mut config.servers)?,
             _ => reader.platforms(table, &mut config.platforms)?,

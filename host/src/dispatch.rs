@@ -7,6 +7,7 @@
 mod batch;
 mod find;
 mod hooks;
+mod note;
 mod permits;
 
 use std::panic::AssertUnwindSafe;
@@ -17,6 +18,7 @@ use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
 use crate::arguments;
+use crate::audit::Audit;
 use crate::availability::Availability;
 use crate::limits::Limits;
 use crate::quarantine::Quarantine;
@@ -29,6 +31,7 @@ use crate::tool::{
 };
 use find::Found;
 use hooks::Hooked;
+use note::{Noting, Running};
 use permits::Permits;
 
 /// From so many visits to a node of a schema on, arguments are checked beside the calls of
@@ -44,19 +47,21 @@ pub struct Dispatch {
     quarantine: Arc<Quarantine>,
     permits: Permits,
     limits: Arc<Limits>,
+    audit: Arc<Audit>,
 }
 
 impl Dispatch {
-    /// Lets `calls_max` calls run at once.
+    /// Lets `calls_max` calls run at once, each of which the audit log is told of.
     pub fn new(
         registry: Arc<Registry>,
         availability: Arc<Availability>,
         quarantine: Arc<Quarantine>,
         limits: Arc<Limits>,
         calls_max: usize,
+        audit: Arc<Audit>,
     ) -> Dispatch {
         let permits = Permits::new(Arc::clone(&limits), calls_max);
-        Dispatch { registry, availability, quarantine, permits, limits }
+        Dispatch { registry, availability, quarantine, permits, limits, audit }
     }
 
     /// Runs one call of a session.
@@ -64,30 +69,33 @@ impl Dispatch {
     /// # Cancel safety
     /// Dropping the future stops the call at once; nothing of it goes on.
     pub async fn call(&self, session: &Session, call: Call) -> Outcome {
-        let mut ended = [self.execute(session, call).await];
+        let (noting, running) = Noting::new(&self.audit, call);
+        let mut ended = [self.execute(session, &running).await];
         session.keep(&mut ended);
         let [Ended { outcome, .. }] = ended;
         log(&outcome);
+        noting.done(running, &outcome);
         outcome
     }
 
     /// Runs one call, without bounding what is shown of its result.
-    async fn execute(&self, session: &Session, call: Call) -> Ended {
+    async fn execute(&self, session: &Session, running: &Running) -> Ended {
         let started = Instant::now();
         let catalog = self.registry.current();
-        let meter = Arc::new(Meter::default());
+        let Running { call, meter, .. } = running;
         let (mut tool, mut chars_max, mut repairs) = (None, None, Vec::new());
-        let running = async {
-            let found = find::find(&catalog, session, &call)?;
+        let result = async {
+            let found = find::find(&catalog, session, call)?;
+            running.found(found.entry);
             let spec = found.entry.tool.spec();
             tool = Some(spec.name.to_string());
             chars_max = spec.max_result_size_chars.map(|chars| chars as usize);
             repairs.extend(found.repair.clone());
-            self.run(&catalog, session, &call, &found, &meter, &mut repairs).await
+            self.run(&catalog, session, running, &found, &mut repairs).await
         };
-        let result = AssertUnwindSafe(running).catch_unwind().await;
+        let result = AssertUnwindSafe(result).catch_unwind().await;
         let result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
-        let tool = tool.unwrap_or(call.tool);
+        let tool = tool.unwrap_or_else(|| call.tool.clone());
         for repair in &repairs {
             tracing::warn!("`{tool}` was called with a repair: {repair}");
         }
@@ -101,7 +109,7 @@ impl Dispatch {
             generation: catalog.generation,
             elapsed: started.elapsed(),
         };
-        Ended { outcome, call_id: call.caller.tool_call, chars_max }
+        Ended { outcome, call_id: call.caller.tool_call.clone(), chars_max }
     }
 
     /// One call, step by step.
@@ -109,17 +117,16 @@ impl Dispatch {
         &self,
         catalog: &Catalog,
         session: &Session,
-        call: &Call,
+        running: &Running,
         found: &Found<'_>,
-        meter: &Arc<Meter>,
         repairs: &mut Vec<String>,
     ) -> Result<ToolOutput, CallError> {
         let started = Instant::now();
-        let entry = found.entry;
+        let (Running { call, meter, .. }, entry) = (running, found.entry);
         find::in_scope(catalog, session, entry)?;
         self.quarantine.check(entry)?;
         self.available(entry).await?;
-        let hooked = Hooked::find(catalog, entry, &call.caller);
+        let hooked = Hooked::find(catalog, entry, &call.caller, meter, &self.limits);
         let mut arguments = Arguments { text: call.arguments.clone(), ..Arguments::default() };
         let mut result = self.checked(session, call, entry, &hooked, meter, &mut arguments).await;
         repairs.append(&mut arguments.repairs);
@@ -128,6 +135,7 @@ impl Dispatch {
         }
         let output_bytes_max = self.limits.output_bytes_max.as_usize();
         hooked.after(&arguments.text, &mut result, started.elapsed(), output_bytes_max).await;
+        running.ran(arguments.text);
         result
     }
 

@@ -2,6 +2,7 @@
 
 mod look;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::audit::{Audit, AuditSettings, Redact};
 use crate::authority::Variables;
 use crate::availability::{Availability, Unavailable};
 use crate::builtin;
@@ -24,6 +26,7 @@ use crate::quarantine::{Quarantine, Quarantined};
 use crate::registry::{Catalog, Entry, Registry};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
 use crate::schema::Format;
+use crate::secret::Redactor;
 use crate::session::{Session, SessionError, SessionSettings};
 use crate::store::Stores;
 use crate::tool::{Call, Outcome};
@@ -53,8 +56,9 @@ pub struct HostSettings {
     /// How requests of plugins find and trust the hosts they go to. No configuration and no
     /// variable decides that.
     pub egress: EgressSettings,
-    /// Where this user's host remembers things. Without it, no plugin counts as bundled, and
-    /// none has a store.
+    /// Where this user's host remembers things. Without it, no plugin counts as bundled, none
+    /// has a store, and there is no audit log. With it there is one, unless `config.audit` says
+    /// otherwise.
     pub state: Option<PathBuf>,
 }
 
@@ -100,6 +104,7 @@ pub struct Host {
     sources: watch::Receiver<Option<Arc<Vec<SourceStatus>>>>,
     loading: JoinHandle<()>,
     compiling: watch::Receiver<BTreeSet<String>>,
+    audit: Arc<Audit>,
 }
 
 impl Host {
@@ -127,12 +132,14 @@ impl Host {
         registry.publish([builtin::registration()]);
         let availability = Arc::new(Availability::new(&limits));
         let quarantine = Arc::new(Quarantine::open(&limits, settings.state.clone()));
+        let audit = Arc::new(audit(&settings));
         let dispatch = Arc::new(Dispatch::new(
             Arc::clone(&registry),
             Arc::clone(&availability),
             Arc::clone(&quarantine),
             Arc::clone(&limits),
             calls_max,
+            Arc::clone(&audit),
         ));
         let definitions = Definitions::new(Arc::clone(&availability), Arc::clone(&limits));
         let toolsets = Arc::new(settings.config.toolsets.clone());
@@ -141,11 +148,12 @@ impl Host {
         let configured = Arc::clone(&config);
         let compiling = loader.compiling();
         let (loaded, sources) = watch::channel(None);
-        let shelf = Arc::clone(&registry);
+        let (shelf, noted) = (Arc::clone(&registry), Arc::clone(&audit));
         let loading = tokio::spawn(async move {
             let folders = settings.folders;
             let statuses =
                 reload::load_all(&folders, &loader, &shelf, &configured, &remembered).await;
+            reload::note(&noted, &statuses, &shelf.current());
             loaded.send_replace(Some(Arc::new(statuses)));
         });
         Ok(Host {
@@ -161,6 +169,7 @@ impl Host {
             sources,
             loading,
             compiling,
+            audit,
         })
     }
 
@@ -268,12 +277,44 @@ impl Host {
         self.registry.subscribe()
     }
 
-    /// Stops loading. Calls under way end when their futures are dropped.
-    pub async fn stop(self) {
+    /// Stops loading. Calls under way end when their futures are dropped. What the audit log was
+    /// told is written, as far as that takes no longer than two seconds.
+    pub async fn stop(mut self) {
         self.loading.abort();
         // Aborted is how it ends.
-        let _ = self.loading.await;
+        let _ = (&mut self.loading).await;
+        let audit = Arc::clone(&self.audit);
+        // Beside the runtime's own work, since a disk may be slow.
+        let _ = tokio::task::spawn_blocking(move || audit.flush()).await;
     }
+}
+
+/// Waits as [`Host::stop`] does until the audit log is written.
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.loading.abort();
+        self.audit.flush();
+    }
+}
+
+/// The audit log of a host, unless the operator wants none, or there is nowhere to write it.
+fn audit(settings: &HostSettings) -> Audit {
+    let HostSettings { config, state, secrets, .. } = settings;
+    let Some(state) = state.as_ref().filter(|_| config.audit.enabled) else {
+        return Audit::off();
+    };
+    let secrets: Vec<_> = secrets.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let redactor = Redactor::new(&secrets);
+    let redact = move |text: &mut String| {
+        if let Cow::Owned(redacted) = redactor.text(text) {
+            *text = redacted;
+        }
+    };
+    Audit::open(AuditSettings {
+        contents: config.audit.contents,
+        redact: (!secrets.is_empty()).then(|| Arc::new(redact) as Redact),
+        ..AuditSettings::new(state, &config.limits)
+    })
 }
 
 /// A loader without a cache is slower, and otherwise the same.

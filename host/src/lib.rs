@@ -10,7 +10,7 @@
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
-//! | [`config`], [`lock`], [`process`] | files and commands |
+//! | [`audit`], [`config`], [`lock`], [`process`] | what happened; files and commands |
 //! | [`egress`], [`failures`], [`secret`], [`store`] | outgoing HTTP; how calls failed lately; values nobody is shown; what plugins keep |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
@@ -39,6 +39,7 @@ pub mod schema;
 pub mod suspicion;
 pub mod toolset;
 
+pub mod audit;
 pub mod config;
 pub mod egress;
 pub mod failures;

@@ -340,6 +340,12 @@ limits! {
     quarantine_time_max: Guard = Guard(seconds(600)), Guard(Duration::from_millis(100)) => Guard(seconds(86_400));
     /// How long an MCP client's request waits for plugins to load; then what is there counts.
     list_wait_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
+    /// Events that wait for the audit log to be written; more are counted in a `gap` record.
+    audit_queue_max: Count = Count(16_384), Count(1) => Count(1_000_000);
+    /// One file of the audit log; then the next begins.
+    audit_file_bytes_max: Bytes = Bytes(16 * MIB), Bytes(64 * KIB) => Bytes(GIB);
+    /// All files of the audit log; the oldest make way for new ones.
+    audit_bytes_max: Bytes = Bytes(256 * MIB), Bytes(64 * KIB) => Bytes(64 * GIB);
     /// Kinds of authority in use that the audit log names of one call.
     audit_used_max: Count = Count(64), Count(0) => Count(1_000);
     /// Files looked at in one plugins folder.

@@ -7,6 +7,7 @@
 
 mod judge;
 mod missing;
+mod note;
 mod remember;
 mod scan;
 mod settle;
@@ -30,6 +31,8 @@ use settle::publish;
 
 pub use remember::{Trusted, trust};
 pub use scan::find;
+
+pub use note::note;
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::home::Home;
 use super::trust::{self, Target};
 use super::ui::Ui;
+use crate::audit::{Event, Granted};
 use crate::authority::{DirGrant, Grants, Kind};
 use crate::config::{self, Config, ConfigError};
 use crate::lock::{self, Pin};
@@ -143,6 +144,12 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     let trusted = [Trusted { pin, file: candidate.path, outline: None }];
     reload::trust(&home.state, &trusted, &settings.config.limits, |_| ())
         .map_err(|error| Failure::usage(error.to_string()))?;
+    home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
+        plugin: id.to_string(),
+        digest: Some(digest.clone()),
+        grants: grants.flags(),
+        by: "cli",
+    })));
     if ui.json {
         let mut report = to_json(&grants);
         report["plugin"] = id.as_str().into();
@@ -199,6 +206,14 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
     let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
     if chosen.is_empty() {
         lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    if count > 0 {
+        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+            plugin: id.to_string(),
+            digest: None,
+            grants: chosen.flags(),
+            by: "cli",
+        })));
     }
     if ui.json {
         return ui.json(&json!({ "plugin": id.as_str(), "revoked": count }));

@@ -219,6 +219,12 @@ impl Home {
         );
         match config::parse(&text, config) {
             Ok(project) => {
+                if project.audit != config.audit {
+                    ui::error_line(&format!(
+                        "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: whether its calls are recorded is not its business; set it in {}",
+                        self.config_file.display()
+                    ));
+                }
                 for table in config.narrow(&project) {
                     ui::error_line(&format!(
                         "warning: what `[{table}]` in the project's {CONFIG_FILE} allows is ignored: {changed}; {repair}"
@@ -231,6 +237,15 @@ impl Home {
             )),
         }
         Ok(())
+    }
+}
+
+impl Home {
+    /// What the operator says, for the audit log of a command that needs no configuration
+    /// otherwise. A file that cannot be read says nothing.
+    pub(super) fn operators_config(&self, global: &Global) -> Config {
+        let config = read_config(&self.operators_file(global), &Config::default());
+        config.ok().flatten().unwrap_or_default()
     }
 }
 

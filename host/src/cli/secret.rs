@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
+use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::{self, Ui};
+use crate::audit::{SecretChange, SecretChanged};
 use crate::secret::{self, Place, SecretError, SecretStore, SecretValue, VALUE_BYTES_MAX};
 use crate::text;
 
@@ -55,16 +57,16 @@ enum Command {
     },
 }
 
-pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     match &given.command {
-        Command::Set { name, value } => set(ui, name, value),
+        Command::Set { name, value } => set(ui, global, name, value),
         Command::List => list(ui),
-        Command::Remove { name } => remove(ui, name),
+        Command::Remove { name } => remove(ui, global, name),
         Command::Get { .. } => Err(no_get()),
     }
 }
 
-fn set(ui: &Ui, name: &str, value: &[OsString]) -> Result<(), Failure> {
+fn set(ui: &Ui, global: &Global, name: &str, value: &[OsString]) -> Result<(), Failure> {
     if !value.is_empty() || name.contains('=') {
         return Err(Failure::usage(
             "the value of a secret is not taken from the command line: other programs can see \
@@ -74,10 +76,12 @@ fn set(ui: &Ui, name: &str, value: &[OsString]) -> Result<(), Failure> {
         .hint("if that was a real value, have its service replace it by a new one"));
     }
     secret::check_name(name).map_err(|error| failure(&error))?;
-    let store = Home::from_environment()?.secrets()?;
+    let home = Home::from_environment()?;
+    let store = home.secrets()?;
     // Before somebody types in vain.
     store.names().map_err(|error| failure(&error))?;
     let kept = store.set(name, &read_value(name)?).map_err(|error| failure(&error))?;
+    note(&home, global, name, SecretChange::Set);
     if let Some(warning) = kept.warning {
         ui::error_line(&format!("warning: {warning}"));
     }
@@ -142,11 +146,19 @@ fn list(ui: &Ui) -> Result<(), Failure> {
     ui.table(&["NAME", "WHERE"], &rows)
 }
 
-fn remove(ui: &Ui, name: &str) -> Result<(), Failure> {
-    let store = Home::from_environment()?.secrets()?;
+/// Tells the audit log.
+fn note(home: &Home, global: &Global, name: &str, change: SecretChange) {
+    let changed = SecretChanged { name: name.to_owned(), change, by: "cli" };
+    home.audit(&home.operators_config(global)).note(changed);
+}
+
+fn remove(ui: &Ui, global: &Global, name: &str) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let store = home.secrets()?;
     if !store.remove(name).map_err(|error| failure(&error))? {
         return Err(unknown(&store, name));
     }
+    note(&home, global, name, SecretChange::Removed);
     if ui.json {
         return ui.json(&json!({ "name": name, "removed": true }));
     }

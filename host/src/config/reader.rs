@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Item, TableLike};
 
-use super::{ConfigError, PluginConfig, Update};
+use super::{AuditConfig, ConfigError, PluginConfig, Update};
 use crate::authority::{Exclusive, Grants, Kind};
 use crate::guardrails::{GuardrailSettings, Thresholds};
 use crate::limits::{LimitError, Limits};
@@ -85,6 +85,20 @@ impl Reader<'_> {
                 "hard_stop_after" => self.thresholds(key, item, &mut guardrails.hard_stop_after)?,
                 "warnings_enabled" => guardrails.warnings_enabled = self.flag(key, item)?,
                 _ => guardrails.hard_stop_enabled = self.flag(key, item)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn audit(
+        &self,
+        table: &dyn TableLike,
+        audit: &mut AuditConfig,
+    ) -> Result<(), ConfigError> {
+        for (key, item) in self.entries(table, &["enabled", "contents"])? {
+            match key {
+                "enabled" => audit.enabled = self.flag(key, item)?,
+                _ => audit.contents = self.flag(key, item)?,
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
+use super::note::{Noting, Running};
 use super::{Dispatch, fault, find, log};
 use crate::arguments;
 use crate::batch::{self, Facts, Kind};
@@ -31,24 +32,27 @@ impl Dispatch {
         let deadline = started + self.limits.batch_time_max;
         let kinds: Vec<Kind> = calls.iter().map(|call| self.kind(session, call)).collect();
         let mut outcomes = Vec::with_capacity(calls.len());
-        let mut calls = calls.into_iter();
+        let (noting, running): (Vec<_>, Vec<_>) =
+            calls.into_iter().map(|call| Noting::new(&self.audit, call)).unzip();
         for run in batch::runs(&kinds) {
-            let calls: Vec<Call> = calls.by_ref().take(run.len()).collect();
-            let mut ended = self.side_by_side(session, calls, started, deadline).await;
+            let mut ended = self.side_by_side(session, &running[run], started, deadline).await;
             // What is too large is kept at once, so that few large results are held here.
             session.bound(&mut ended);
             outcomes.extend(ended);
         }
         session.keep(&mut outcomes);
         let outcomes: Vec<Outcome> = outcomes.into_iter().map(|ended| ended.outcome).collect();
-        outcomes.iter().for_each(log);
+        for ((noting, running), outcome) in noting.into_iter().zip(running).zip(&outcomes) {
+            log(outcome);
+            noting.done(running, outcome);
+        }
         outcomes
     }
 
     async fn side_by_side(
         self: &Arc<Dispatch>,
         session: &Arc<Session>,
-        calls: Vec<Call>,
+        calls: &[Arc<Running>],
         started: Instant,
         deadline: Instant,
     ) -> Vec<Ended> {
@@ -56,17 +60,18 @@ impl Dispatch {
         let mut running = JoinSet::new();
         let (mut names, mut ids) = (Vec::new(), Vec::<Id>::new());
         for call in calls {
-            names.push(call.tool.clone());
+            names.push(call.call.tool.clone());
             if Instant::now() >= deadline {
                 // Not even begun.
                 continue;
             }
             let (dispatch, session) = (Arc::clone(self), Arc::clone(session));
+            let call = Arc::clone(call);
             let permits = Arc::clone(&permits);
             let task = running.spawn(async move {
                 // The semaphore is never closed.
                 let _permit = permits.acquire().await;
-                dispatch.execute(&session, call).await
+                dispatch.execute(&session, &call).await
             });
             ids.push(task.id());
         }

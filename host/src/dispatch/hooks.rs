@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use crate::limits::Limits;
 use crate::registry::{Catalog, Entry};
 use crate::session::Session;
 use crate::text;
 use crate::tool::{
     Approval, CallError, Caller, Code, Content, Decision, HookEvent, HookedCall, HookedOutcome,
-    Hooks, Question, SourceId, ToolOutput,
+    Hooks, Meter, Question, SourceId, ToolOutput,
 };
 
 /// What a hook wants a human to be asked.
@@ -28,11 +29,19 @@ pub(super) struct Hooked<'a> {
     source: String,
     caller: &'a Caller,
     hooks: Vec<(&'a SourceId, &'a Arc<dyn Hooks>)>,
+    meter: &'a Meter,
+    used_max: usize,
 }
 
 impl<'a> Hooked<'a> {
     /// None hear of the tools of a source that has hooks itself.
-    pub(super) fn find(catalog: &'a Catalog, entry: &'a Entry, caller: &'a Caller) -> Hooked<'a> {
+    pub(super) fn find(
+        catalog: &'a Catalog,
+        entry: &'a Entry,
+        caller: &'a Caller,
+        meter: &'a Meter,
+        limits: &Limits,
+    ) -> Hooked<'a> {
         let all = catalog.hooks();
         let is_hook =
             all.iter().any(|(source, hooks)| *source == entry.source && !hooks.are_missing());
@@ -40,7 +49,8 @@ impl<'a> Hooked<'a> {
         let hooks: Vec<_> = all.iter().map(|(source, hooks)| (source, hooks)).collect();
         // Most calls have no hook, and then nothing is made.
         let source = if hooks.is_empty() { String::new() } else { entry.source.to_string() };
-        Hooked { tool: entry.tool.spec().name.as_str(), source, caller, hooks }
+        let used_max = limits.audit_used_max.0;
+        Hooked { tool: entry.tool.spec().name.as_str(), source, caller, hooks, meter, used_max }
     }
 
     fn hearing(&self, event: HookEvent) -> impl Iterator<Item = (&SourceId, &dyn Hooks)> {
@@ -50,7 +60,14 @@ impl<'a> Hooked<'a> {
             .map(|(source, hooks)| (*source, &***hooks))
     }
 
-    fn call<'b>(&'b self, arguments: &'b str) -> HookedCall<'b> {
+    /// What a hook is told of the call; that it is told something is authority in use.
+    fn call<'b>(
+        &'b self,
+        event: HookEvent,
+        source: &SourceId,
+        arguments: &'b str,
+    ) -> HookedCall<'b> {
+        self.meter.used(format!("hooks:{event} of {source}"), self.used_max);
         HookedCall { tool: self.tool, source: &self.source, arguments, caller: self.caller }
     }
 
@@ -59,7 +76,8 @@ impl<'a> Hooked<'a> {
     pub(super) async fn request(&self, arguments: &str) -> Result<Option<String>, CallError> {
         let mut replaced: Option<String> = None;
         for (source, hooks) in self.hearing(HookEvent::Request) {
-            let call = self.call(replaced.as_deref().unwrap_or(arguments));
+            let arguments = replaced.as_deref().unwrap_or(arguments);
+            let call = self.call(HookEvent::Request, source, arguments);
             let answer = hooks.request(call).await;
             let answer = answer.map_err(|reason| silent(source, HookEvent::Request, &reason))?;
             replaced = answer.or(replaced);
@@ -72,7 +90,7 @@ impl<'a> Hooked<'a> {
     pub(super) async fn pre_call(&self, arguments: &str) -> Result<Vec<Asked>, CallError> {
         let mut asked = Vec::new();
         for (source, hooks) in self.hearing(HookEvent::PreCall) {
-            let decision = hooks.pre_call(self.call(arguments)).await;
+            let decision = hooks.pre_call(self.call(HookEvent::PreCall, source, arguments)).await;
             match decision.map_err(|reason| silent(source, HookEvent::PreCall, &reason))? {
                 Decision::Allow => {}
                 Decision::Block(message) => {
@@ -126,7 +144,9 @@ impl<'a> Hooked<'a> {
         };
         let outcome = HookedOutcome { code, result: &text, duration };
         for (source, hooks) in self.hearing(HookEvent::PostCall) {
-            if let Err(reason) = hooks.post_call(self.call(arguments), outcome).await {
+            if let Err(reason) =
+                hooks.post_call(self.call(HookEvent::PostCall, source, arguments), outcome).await
+            {
                 tracing::warn!("the hook `post-call` of {source} failed: {reason}");
             }
         }
@@ -134,7 +154,8 @@ impl<'a> Hooked<'a> {
             return;
         }
         for (source, hooks) in self.hearing(HookEvent::Transform) {
-            match hooks.transform(self.call(arguments), outcome).await {
+            match hooks.transform(self.call(HookEvent::Transform, source, arguments), outcome).await
+            {
                 Ok(None) => {}
                 Ok(Some(text)) if text.len() <= output_bytes_max => {
                     let content = vec![Content::Text(text)];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{HostSettings, StartError, loader};
+use super::{HostSettings, StartError, audit, loader};
 use crate::authority::Grants;
 use crate::availability::Availability;
 use crate::dispatch::Dispatch;
@@ -102,7 +102,8 @@ pub async fn probe(
     let session = Session::alone(Arc::default(), &limits);
     // What is probed may crash as often as it likes.
     let quarantine = Arc::new(Quarantine::open(&limits, None));
-    let dispatch = Dispatch::new(registry, availability, quarantine, limits, 1);
+    let audit = Arc::new(audit(settings));
+    let dispatch = Dispatch::new(registry, availability, quarantine, limits, 1, audit);
     Ok(Probed { outcome: dispatch.call(&session, call).await, idle, needs })
 }
 

@@ -1,0 +1,223 @@
+//! `toolhost audit`
+
+use std::time::{Duration, SystemTime};
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::home::Home;
+use super::ui::{self, Ui};
+use crate::audit::{self, Audit, AuditSettings, Damage, Head, Part, Problem, Record, Verified};
+use crate::config::Config;
+use crate::text;
+
+/// Shows what was done: every call, load, grant, trust and denial, the newest last.
+///
+/// The log is on unless `enabled = false` stands below `[audit]` in the operator's
+/// `toolhost.toml`. It has digests of arguments and results, and their beginnings only with
+/// `contents = true`. `toolhost audit verify` tells whether it is as it was written.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Only what is about this tool.
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+
+    /// Only what is not older than this: a duration such as `90min`, or a time such as
+    /// `2026-01-31T12:00:00Z`.
+    #[arg(long, value_name = "TIME", value_parser = read_since)]
+    since: Option<SystemTime>,
+
+    /// Only calls, and uses of something within calls, that were denied.
+    #[arg(long)]
+    denied: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tells whether the log is as it was written: that no line was changed, removed, inserted or
+    /// moved. The exit code is 1 if one was.
+    ///
+    /// What it cannot tell: that the newest lines were cut off while nobody who wrote them goes
+    /// on writing, that lines were added at the end, or that all from some line on was written
+    /// anew. Whoever can write to the folder can do these.
+    Verify,
+}
+
+fn read_since(text: &str) -> Result<SystemTime, String> {
+    if let Ok(duration) = humantime::parse_duration(text) {
+        return SystemTime::now().checked_sub(duration).ok_or_else(|| "it is too long".to_owned());
+    }
+    humantime::parse_rfc3339_weak(text).map_err(|_| {
+        "write a duration such as `1h` or a time such as `2026-01-31T12:00:00Z`".to_owned()
+    })
+}
+
+impl Home {
+    /// A chain of this user's audit log, for a command that changes something by itself.
+    pub(super) fn audit(&self, config: &Config) -> Audit {
+        if !config.audit.enabled {
+            return Audit::off();
+        }
+        Audit::open(AuditSettings::new(&self.state, &config.limits))
+    }
+}
+
+pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
+    let folder = audit::folder(&Home::from_environment()?.state);
+    let parts = audit::parts(&folder).map_err(|error| {
+        Failure::usage(format!("the audit log {} cannot be read: {error}", folder.display()))
+    })?;
+    match given.command {
+        Some(Command::Verify) => verify(ui, parts),
+        None => show(ui, given, parts),
+    }
+}
+
+fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<(), Failure> {
+    for part in parts {
+        let name = part.name.clone();
+        for (number, record) in audit::read(part) {
+            match record {
+                Ok(record) if is_meant(given, &record) => {
+                    if ui.json {
+                        ui.json_text(&record.text)?;
+                    } else {
+                        ui.line(&in_words(&record))?;
+                    }
+                }
+                Ok(_) => {}
+                Err(damage) => damaged(&name, number, &damage),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_meant(given: &Arguments, record: &Record) -> bool {
+    given.tool.as_deref().is_none_or(|tool| record.str("tool") == tool)
+        && given.since.is_none_or(|since| record.time >= since)
+        && (!given.denied || record.kind == "denial")
+}
+
+fn damaged(file: &str, line: u64, damage: &Damage) {
+    ui::error_line(&format!(
+        "warning: {file}:{line} is damaged: {damage}; see `toolhost audit verify`"
+    ));
+}
+
+/// One record, on one line.
+fn in_words(record: &Record) -> String {
+    let about = match record.kind.as_str() {
+        "call" => call(record),
+        "denial" => denial(record),
+        "load" => load(record),
+        "grant" | "revoke" => format!("plugin:{} {}", record.str("plugin"), grants(record)),
+        "secret" => format!("{} {}", record.str("name"), record.str("change")),
+        "trust" => format!("{} {}", record.str("what"), record.str("digest")),
+        "gap" => {
+            format!("{} records are not here: {}", record.number("lost"), record.str("why"))
+        }
+        "rotation" => format!("follows {}", record.str("previous")),
+        _ => record.text.clone(),
+    };
+    let time = humantime::format_rfc3339_millis(record.time);
+    text::one_line(&format!("{time} {:<8} {about}", record.kind))
+}
+
+fn call(record: &Record) -> String {
+    let micros = |name| humantime::format_duration(Duration::from_micros(record.number(name)));
+    let mut line = format!(
+        "{} {} {} in {} (guest {}), {} KiB, {} host calls",
+        record.str("tool"),
+        source(record),
+        record.str("code"),
+        micros("wall_us"),
+        micros("guest_us"),
+        record.number("memory_bytes").div_ceil(1_024),
+        record.number("host_calls"),
+    );
+    let used = texts(record, "used");
+    if !used.is_empty() {
+        line += &format!(", used {used}");
+    }
+    line
+}
+
+fn denial(record: &Record) -> String {
+    let (what, why) = (record.str("what"), record.str("why"));
+    // Of a whole call, the reason says what it was.
+    let about = if what.is_empty() { why.to_owned() } else { format!("{what} {why}") };
+    format!("{} {} {about}", record.str("tool"), source(record))
+}
+
+fn load(record: &Record) -> String {
+    match record.members.get("ok").and_then(Value::as_bool) {
+        Some(true) => {
+            let (origin, tools) = (record.str("origin"), record.number("tools"));
+            format!("{} {} {origin}, {tools} tools", source(record), record.str("digest"))
+        }
+        _ => format!("{} failed: {}", record.str("path"), record.str("reason")),
+    }
+}
+
+fn source(record: &Record) -> &str {
+    match record.str("source") {
+        "" => "-",
+        source => source,
+    }
+}
+
+fn grants(record: &Record) -> String {
+    match texts(record, "grants") {
+        all if all.is_empty() => "everything".to_owned(),
+        grants => grants,
+    }
+}
+
+fn texts(record: &Record, name: &str) -> String {
+    let list = record.members.get(name).and_then(Value::as_array);
+    let texts: Vec<&str> = list.into_iter().flatten().filter_map(Value::as_str).collect();
+    texts.join(", ")
+}
+
+fn verify(ui: &Ui, parts: Vec<Part>) -> Result<(), Failure> {
+    let found = audit::verify(parts.into_iter().map(|part| (part.name.clone(), part)));
+    let head = match found.head {
+        Head::Empty => "empty",
+        Head::Beginning => "beginning",
+        Head::Removed => "rotated",
+        Head::Unknown => "unknown",
+    };
+    let Verified { records, chains, files, gaps, lost, problem_count, .. } = found;
+    if ui.json {
+        let problem = |Problem { file, line, what }: &Problem| json!({ "file": file, "line": line, "what": what });
+        ui.json(&json!({
+            "ok": problem_count == 0, "records": records, "chains": chains, "files": files,
+            "head": head, "gaps": gaps, "lost": lost, "problem_count": problem_count,
+            "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        for Problem { file, line, what } in &found.problems {
+            ui.line(&format!("{file}:{line}: {what}"))?;
+        }
+        let of = format!("{records} records of {chains} chains in {files} files");
+        ui.line(&match problem_count {
+            0 if records == 0 => "ok: there is no audit log yet".to_owned(),
+            0 => format!("ok: {of}"),
+            1 => format!("1 problem in {of}"),
+            count => format!("{count} problems in {of}"),
+        })?;
+        if found.head == Head::Removed {
+            ui.line("Older files were removed to make room (`audit_bytes_max`).")?;
+        }
+        if gaps > 0 {
+            ui.line(&format!("{lost} records were lost, as {gaps} of kind `gap` say."))?;
+        }
+    }
+    if problem_count == 0 { Ok(()) } else { Err(Failure::broken()) }
+}

@@ -1,0 +1,38 @@
+//! What the audit log is told of loads: one line for each file.
+
+use super::SourceStatus;
+use crate::audit::{Audit, Loaded};
+use crate::registry::Catalog;
+use crate::tool::Origin;
+
+/// Notes what became of files that were loaded; `catalog` has what was published of them.
+pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
+    if !audit.is_on() {
+        return;
+    }
+    for status in statuses {
+        let source = status.source.clone();
+        let ready = status.state.as_ref().ok();
+        // Of two files with the same bytes, one counts.
+        let counts = ready.is_some_and(|ready| ready.same_as.is_none());
+        let report = source.as_ref().filter(|_| counts).and_then(|source| catalog.report(source));
+        audit.note(Loaded {
+            path: status.path.clone(),
+            source,
+            digest: ready.map(|ready| ready.facts.digest.clone()),
+            origin: ready.map(|ready| in_a_word(ready.origin)),
+            tools: report.map_or(0, |report| report.tools.len()),
+            reason: status.state.as_ref().err().cloned(),
+        });
+    }
+}
+
+fn in_a_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Builtin => "builtin",
+        Origin::Bundled => "bundled",
+        Origin::User => "user",
+        Origin::Project => "project",
+        Origin::Mcp => "mcp",
+    }
+}
