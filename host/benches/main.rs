@@ -1,11 +1,12 @@
 //! What the house costs, against wasmtime alone: calls, loads, limits, the shelf, redaction,
-//! stores. One table, one run.
+//! stores, the audit log. One table, one run.
 //!
 //! `make bench` runs it; `cargo bench -p toolhost -- kv` runs the part of this name alone. It
 //! asserts nothing: a budget that is not kept is printed as OVER.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+mod audit;
 mod bare;
 mod calls;
 mod guests;
@@ -25,11 +26,14 @@ fn main() {
     let mut table = table::Table::default();
     table.heading();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    if wanted("calls") || wanted("kv") || wanted("loads") {
+    if wanted("calls") || wanted("audit") || wanted("kv") || wanted("loads") {
         let guests = runtime.block_on(guests::build());
         if wanted("calls") {
             let host = runtime.block_on(calls::run(&mut table, &guests));
             runtime.block_on(listing::run(&mut table, &host));
+        }
+        if wanted("audit") {
+            runtime.block_on(audit::run(&mut table, &guests));
         }
         if wanted("kv") {
             runtime.block_on(kv::run(&mut table, &guests));

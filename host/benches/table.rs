@@ -72,6 +72,11 @@ impl Table {
         );
     }
 
+    /// Prints a line between the rows.
+    pub(crate) fn note(&self, line: &str) {
+        println!("{line}");
+    }
+
     pub(crate) fn end(&self) {
         match self.over_budget {
             0 => println!("every row is within its budget"),
