@@ -4,7 +4,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TOOLHOST := $(TARGET)/release/toolhost
 DATA := host/data/toolsets.json
 
-.PHONY: run test install bench
+.PHONY: run test install bench fuzz
 
 run:
 	@sh plugins/setup.sh rust
@@ -38,3 +38,16 @@ install:
 bench:
 	@sh plugins/setup.sh rust
 	cargo bench --package toolhost
+
+# A minute for each target of tests/fuzz; MINUTES=60 takes longer, TARGETS=lock takes one. What it
+# finds is in tests/fuzz/artifacts, and becomes a test.
+MINUTES ?= 1
+TARGETS ?= component registration configuration lock arguments audit
+fuzz:
+	@command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
+	@for target in $(TARGETS); do \
+		mkdir -p $(TARGET)/fuzz-corpus/$$target && \
+		CARGO_TARGET_DIR=$(abspath $(TARGET))/fuzz cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target \
+			$(abspath $(TARGET))/fuzz-corpus/$$target tests/fuzz/corpus/$$target -- \
+			-max_total_time=$$(($(MINUTES) * 60)) -timeout=60 || exit 1; \
+	done

@@ -56,6 +56,8 @@ const HELD: &[(&str, &str, &str)] = &[
     ("kv_entries_max", "kv::kv_entries_max", "kv::kv_entries_max"),
     ("kv_value_bytes_max", "kv::kv_value_bytes_max", "kv::kv_value_bytes_max"),
     ("kv_bytes_max", "kv::kv_bytes_max", "kv::kv_bytes_max"),
+    ("kept_builds_max", REMEMBERED, REMEMBERED),
+    ("kept_builds_bytes_max", "host/store/builds::the_oldest_make_way", KEPT_BYTES),
     ("refusals_max", "bounds::refusals_max", "bounds::refusals_max"),
     ("stuck_opens_max", STUCK, STUCK),
     ("stderr_bytes_max", "bounds::stderr_bytes_max", "bounds::stderr_bytes_max"),
@@ -69,6 +71,10 @@ const HELD: &[(&str, &str, &str)] = &[
     ("quarantine_time", TRIAL, TRIAL),
     ("quarantine_time_max", DOUBLED, DOUBLED),
     ("list_wait_max", "serve::greetings_come_before_plugins_are_compiled", LISTS),
+    ("audit_queue_max", "audit::processes_share_it", AUDIT_QUEUE),
+    ("audit_file_bytes_max", "audit::processes_share_it", AUDIT_FILES),
+    ("audit_bytes_max", "audit::processes_share_it", AUDIT_FILES),
+    ("audit_used_max", AUDIT_USED, AUDIT_USED),
     ("plugin_files_max", "limits::plugin_files_max", "limits::plugin_files_max"),
 ];
 
@@ -92,7 +98,12 @@ const HEAD_BYTES: &str = "egress::bounds::http_head_bytes_max";
 const CONNECT: &str = "egress::bounds::http_connect_time_max";
 const REQUESTS: &str = "hostile::network::requests_are_counted_and_bounded";
 const AT_ONCE: &str = "hostile::network::http_requests_at_once_max_obeyed";
-const STUCK: &str = "host/plugin/imports/files::stuck_opens_max";
+const STUCK: &str = "host/plugin/imports/files/stuck::stuck_opens_max";
+const REMEMBERED: &str = "trust::what_was_seen_is_remembered";
+const KEPT_BYTES: &str = "trust::kept_builds_are_bounded_in_bytes";
+const AUDIT_QUEUE: &str = "host/audit/tests::what_does_not_fit_into_the_queue_is_a_gap";
+const AUDIT_FILES: &str = "host/audit/tests::a_full_file_makes_way_and_the_oldest_is_removed";
+const AUDIT_USED: &str = "host/tool/outcome::audit_used_max";
 const PERMITS: &str = "limits::calls_per_source_max_and_permit_wait_max";
 const WAITING: &str = "overload::waiting_per_source_max";
 const TRIAL: &str = "quarantine::one_call_is_let_through_and_success_ends_it";

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
+use toolhost::Limits;
+use toolhost::audit::{self, Audit, AuditSettings, Loaded, Trusted};
+
 use crate::support::Lab;
 use targets::{TARGETS, image, plugin_with};
 
@@ -113,6 +116,11 @@ fn arguments() {
     fuzz("arguments", 10_000);
 }
 
+#[test]
+fn audit_logs() {
+    fuzz("audit", 10_000);
+}
+
 /// Seeds of plugins are made, so that they follow the contract; `UPDATE_EXPECT=1` writes them.
 #[test]
 fn made_seeds_are_what_they_are_made_of() {
@@ -135,4 +143,31 @@ async fn the_made_seed_is_a_whole_plugin() {
     let statuses = lab.host().await.loaded().await;
     let ready = statuses[0].state.as_ref().expect("it loads");
     assert_eq!((ready.needs.len(), ready.facts.extensions.len()), (1, 1));
+}
+
+/// So would a log in which nothing is right; `UPDATE_EXPECT=1` writes another.
+#[test]
+fn the_made_log_is_whole() {
+    let path = Path::new(CORPUS).join("audit/whole");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let state = tempfile::tempdir().expect("a folder");
+        for what in ["plugin:weather", "mcp:github"] {
+            let audit = Audit::open(AuditSettings::new(state.path(), &Limits::default()));
+            audit.note(Trusted { what: what.to_owned(), digest: "ab12".to_owned(), by: "cli" });
+            audit.note(Loaded {
+                path: "/p/plugins/weather.wasm".into(),
+                source: None,
+                digest: Some("ab12".into()),
+                origin: Some("project"),
+                tools: 1,
+                reason: None,
+                waits: Some("nobody has looked".to_owned()),
+                serving: Some("cd34".into()),
+            });
+        }
+        fs::copy(audit::folder(state.path()).join("audit.jsonl"), &path).expect("copied");
+    }
+    let log = fs::File::open(&path).expect("a seed");
+    let verified = audit::verify([("whole".to_owned(), log)]);
+    assert_eq!((verified.records, verified.chains, verified.problems.len()), (4, 2, 0));
 }

@@ -74,6 +74,8 @@ pub struct Ready {
     pub origin: Origin,
     /// A person has vouched for it: it is bundled, or its bytes or its project were trusted.
     pub trusted: bool,
+    /// The operator's rule (`update`) has trusted it just now.
+    pub trusted_by_rule: bool,
     /// What it asks for.
     pub needs: Vec<Need>,
     /// What it declares, in short.

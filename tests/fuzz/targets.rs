@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use toolhost::arguments;
+use toolhost::audit::{self, Audit};
 use toolhost::authority::{Grants, Kind};
 use toolhost::availability::Availability;
 use toolhost::config;
@@ -33,12 +34,13 @@ use crate::component::from_wat;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 5] = [
+pub(crate) const TARGETS: [Target; 6] = [
     ("component", component),
     ("registration", registration),
     ("configuration", configuration),
     ("lock", lock_file),
     ("arguments", call_arguments),
+    ("audit", audit_log),
 ];
 
 /// Bytes of a plugin's file: read, checked, compiled, registered, published, called.
@@ -117,6 +119,24 @@ pub(crate) fn call_arguments(bytes: &[u8]) {
     }
     if let Err(violations) = compiled.check(&Value::Object(value)) {
         says(&arguments::explain("t", &violations, &parameters).message);
+    }
+}
+
+/// The files of an audit log, two of which the bytes are: read line by line, and verified.
+pub(crate) fn audit_log(bytes: &[u8]) {
+    for (_, record) in audit::read(bytes) {
+        match record {
+            Ok(record) => says(&format!("{:?}", record.str("kind"))),
+            Err(damage) => says(&damage.to_string()),
+        }
+    }
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    for files in [vec![("a", bytes)], vec![("a", first), ("b", second)]] {
+        let named = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
+        let verified = audit::verify(named);
+        for problem in &verified.problems {
+            says(&format!("{problem:?}"));
+        }
     }
 }
 
@@ -207,8 +227,14 @@ impl House {
         let call = Call::new(entry.tool.spec().name.as_str(), "{}");
         let availability = Arc::new(Availability::new(&self.limits));
         let quarantine = Arc::new(Quarantine::open(&self.limits, None));
-        let dispatch =
-            Dispatch::new(registry, availability, quarantine, Arc::clone(&self.limits), 1);
+        let dispatch = Dispatch::new(
+            registry,
+            availability,
+            quarantine,
+            Arc::clone(&self.limits),
+            1,
+            Arc::new(Audit::off()),
+        );
         let session = Session::alone(Arc::default(), &self.limits);
         let outcome = self.runtime.block_on(dispatch.call(&session, call));
         serde_json::from_str::<Value>(&outcome.to_json_text()).expect("a model reads JSON");

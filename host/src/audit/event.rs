@@ -118,6 +118,10 @@ pub struct Loaded {
     pub tools: usize,
     /// Why it is no plugin.
     pub reason: Option<String>,
+    /// What it waits for, if it does.
+    pub waits: Option<String>,
+    /// SHA-256 of the kept build that serves in its place, if one does.
+    pub serving: Option<Arc<str>>,
 }
 
 /// What a plugin was granted, or lost.

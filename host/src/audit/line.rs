@@ -87,6 +87,10 @@ enum Line<'a> {
         tools: usize,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waits: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        serving: Option<&'a str>,
     },
     Grant(Change<'a>),
     Revoke(Change<'a>),
@@ -261,6 +265,8 @@ fn load(loaded: &Loaded) -> Line<'_> {
         origin: loaded.origin,
         tools: loaded.tools,
         reason: loaded.reason.as_deref().map(words),
+        waits: loaded.waits.as_deref().map(words),
+        serving: loaded.serving.as_deref(),
     }
 }
 

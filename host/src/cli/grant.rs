@@ -202,7 +202,9 @@ fn in_words(kind: Kind, text: &str) -> String {
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let (home, target) = (Home::from_environment()?, Target::read(&given.what)?);
     let chosen = given.grants.read()?;
-    let Target::Plugin(id) = target else { return trust::forget(ui, &home, &target) };
+    let Target::Plugin(id) = target else {
+        return trust::forget(ui, &home, &home.operators_config(global), &target);
+    };
     let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
     if chosen.is_empty() {
         lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;

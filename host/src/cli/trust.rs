@@ -13,6 +13,7 @@ use super::grant::read_id;
 use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
 use super::ui::{self, Ui};
 use super::{Global, loaded_with};
+use crate::audit::{self, Event, Granted};
 use crate::config::{self, Config, ServerConfig};
 use crate::host::HostSettings;
 use crate::lock::{self, Lock, LockError, Pin, Project, Server};
@@ -97,7 +98,12 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 }
 
 /// Takes trust back.
-pub(super) fn forget(ui: &Ui, home: &Home, target: &Target) -> Result<(), Failure> {
+pub(super) fn forget(
+    ui: &Ui,
+    home: &Home,
+    config: &Config,
+    target: &Target,
+) -> Result<(), Failure> {
     let (what, forgotten) = match target {
         Target::Project(folder) => {
             let forget = |lock: &mut Lock| {
@@ -125,6 +131,12 @@ pub(super) fn forget(ui: &Ui, home: &Home, target: &Target) -> Result<(), Failur
             return Err(Failure::usage("name the plugin by its id to take its grants back"));
         }
     };
+    home.audit(config).note(Event::Revoke(Box::new(Granted {
+        plugin: what.clone(),
+        digest: None,
+        grants: Vec::new(),
+        by: "cli",
+    })));
     if ui.json {
         return ui.json(&json!({ "revoked": what, "was_trusted": forgotten }));
     }
@@ -184,7 +196,9 @@ fn plugin_file(
         show::plugin(ui, &settings.config, status, ready)?;
     }
     agreed(ui, given, "Trust these bytes?")?;
+    let pin = trusted.pin.clone();
     reload::trust(&home.state, &[trusted], &settings.config.limits, |_| ()).map_err(damaged)?;
+    note(home, &settings.config, [(show::name(status), pin.digest)]);
     if ui.json {
         return ui.json(&json!({ "trusted": [show::to_json(status, ready)] }));
     }
@@ -249,6 +263,11 @@ async fn project(
         lock.trust_project(record)
     })
     .map_err(damaged)?;
+    let plugins = trusted
+        .iter()
+        .map(|trusted| (format!("plugin:{}", trusted.pin.id), trusted.pin.digest.clone()));
+    let file = digest.iter().map(|digest| (file.display().to_string(), digest.clone()));
+    note(home, &settings.config, plugins.chain(file));
     if ui.json {
         let plugins: Vec<_> =
             ready.iter().map(|(status, ready)| show::to_json(status, ready)).collect();
@@ -292,12 +311,21 @@ fn server(
     let digest = ServerConfig::digest(entry);
     let server = Server { name: name.to_owned(), digest: digest.clone() };
     lock::change(&home.state, |lock| lock.trust_server(server)).map_err(damaged)?;
+    note(home, config, [(format!("mcp:{name}"), digest.clone())]);
     if ui.json {
         return ui.json(&json!({ "server": name, "digest": format!("sha256:{digest}") }));
     }
     ui.line(&format!(
         "mcp:{name} is trusted, as long as its entry is this one; this version mounts no server yet"
     ))
+}
+
+/// Writes to the audit log what was trusted, by name and digest.
+fn note(home: &Home, config: &Config, trusted: impl IntoIterator<Item = (String, String)>) {
+    let audit = home.audit(config);
+    for (what, digest) in trusted {
+        audit.note(audit::Trusted { what, digest, by: "cli" });
+    }
 }
 
 fn trusted(status: &SourceStatus, ready: &Ready) -> Trusted {

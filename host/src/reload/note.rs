@@ -1,7 +1,7 @@
 //! What the audit log is told of loads: one line for each file.
 
 use super::SourceStatus;
-use crate::audit::{Audit, Loaded};
+use crate::audit::{Audit, Loaded, Trusted};
 use crate::registry::Catalog;
 use crate::tool::Origin;
 
@@ -23,7 +23,15 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
             origin: ready.map(|ready| in_a_word(ready.origin)),
             tools: report.map_or(0, |report| report.tools.len()),
             reason: status.state.as_ref().err().cloned(),
+            waits: ready.and_then(|ready| Some(ready.pending.as_ref()?.why.clone())),
+            serving: status.kept.as_ref().map(|kept| kept.facts.digest.clone()),
         });
+        if let (Some(source), Some(ready)) = (&status.source, ready)
+            && ready.trusted_by_rule
+        {
+            let (what, digest) = (source.to_string(), ready.facts.digest.to_string());
+            audit.note(Trusted { what, digest, by: "same-needs" });
+        }
     }
 }
 

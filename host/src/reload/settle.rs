@@ -90,6 +90,7 @@ impl Plugin<'_> {
         let ready = |judged: &Judged| Ready {
             origin: if judged.age.is_some() { Origin::Bundled } else { found.origin },
             trusted: judged.is_trusted() || folder_trusted,
+            trusted_by_rule: judged.verdict == Verdict::Trusted { by_rule: true },
             needs: judged.loaded.registration.needs.clone(),
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),

@@ -298,3 +298,17 @@ impl Meter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audit_used_max() {
+        let meter = Meter::default();
+        for what in ["kv", "kv", "env:A", "env:B"] {
+            meter.used(what.to_owned(), 2);
+        }
+        assert_eq!(meter.authority_used(), ["kv", "env:A"]);
+    }
+}

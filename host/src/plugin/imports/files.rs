@@ -6,11 +6,10 @@
 //! when a tool is probed. And guests leave some of the files that the process may open to others.
 
 mod left;
+mod stuck;
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
@@ -28,43 +27,12 @@ use crate::authority::{Access, Kind};
 use crate::plugin::conduct::Conduct;
 use crate::plugin::store::Guest;
 use crate::tool::Refusal;
+use stuck::Opening;
 
-/// An open that takes longer than this when its call ends is taken to be stuck.
-const OPEN_TIME_MAX: Duration = Duration::from_secs(1);
-/// How long one counts: a thread that is still stuck then is one of few.
-const STUCK_TIME_MAX: Duration = Duration::from_secs(600);
+pub(crate) use stuck::StuckOpens;
 
 /// Lists of directories that one guest may hold at once: each holds all entries in memory.
 const LISTINGS_MAX: usize = 64;
-
-/// When opens of one plugin were given up, as far as it is not long ago.
-#[derive(Debug, Default)]
-pub(crate) struct StuckOpens(Mutex<Vec<Instant>>);
-
-impl StuckOpens {
-    /// Tells whether fewer than `most` are stuck.
-    fn lets_open(&self, most: usize) -> bool {
-        let mut given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        given_up.retain(|since| since.elapsed() < STUCK_TIME_MAX);
-        given_up.len() < most
-    }
-}
-
-/// An open under way. Dropped before its end, it may hold a thread of the host.
-struct Opening<'a> {
-    stuck: Option<&'a StuckOpens>,
-    since: Instant,
-}
-
-impl Drop for Opening<'_> {
-    fn drop(&mut self) {
-        if let Some(stuck) = self.stuck
-            && self.since.elapsed() >= OPEN_TIME_MAX
-        {
-            stuck.0.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
-        }
-    }
-}
 
 /// The files of a guest.
 pub(crate) struct Files<'a> {
@@ -278,11 +246,11 @@ impl HostDescriptor for Files<'_> {
         // Before the look at its type, which would tell what a closed side must not.
         self.check(what)?;
         self.check_type(&fd, path_flags, &path).await?;
-        let mut opening = Opening { stuck: Some(self.stuck), since: Instant::now() };
+        let mut opening = Opening::new(self.stuck);
         let result = self
             .using(what, async |files| files.open_at(fd, path_flags, path, open_flags, flags).await)
             .await;
-        opening.stuck = None;
+        opening.came_back();
         if let Ok(opened) = &result {
             self.roots.add_below(what.fd, opened.rep());
         }
@@ -507,24 +475,5 @@ impl HostDirectoryEntryStream for Files<'_> {
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.listings.remove(&stream.rep());
         HostDirectoryEntryStream::drop(&mut self.inner, stream)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stuck_opens_max() {
-        let stuck = StuckOpens::default();
-        let long_ago =
-            Instant::now().checked_sub(OPEN_TIME_MAX).expect("a machine up for a second");
-        // Quick ones, and those that came back, do not count.
-        drop(Opening { stuck: Some(&stuck), since: Instant::now() });
-        drop(Opening { stuck: None, since: long_ago });
-        drop(Opening { stuck: Some(&stuck), since: long_ago });
-        assert!(stuck.lets_open(2));
-        drop(Opening { stuck: Some(&stuck), since: long_ago });
-        assert!(!stuck.lets_open(2));
     }
 }
