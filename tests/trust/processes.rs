@@ -1,0 +1,88 @@
+//! Many processes, one home: nobody's change is lost, and the chain of the audit log is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+use toolhost::{lock, plugin};
+
+use crate::support::{Lab, guest, registering};
+
+const PROCESSES: usize = 4;
+const ROUNDS: usize = 3;
+
+/// Runs the program beside others of the same lab.
+fn run(lab: &Lab, arguments: &[&str]) {
+    let output = lab
+        .command(env!("CARGO_BIN_EXE_toolhost"))
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("the program");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn four_hosts_share_one_home() {
+    let mut lab = Lab::new()
+        .config("[plugins.keeper]\nkv = true\n\n# A remark of the operator's.\n")
+        .granted("keeper", guest("keeper"));
+    for number in 0..PROCESSES {
+        let bytes = registering(&format!("one tool_{number}"));
+        lab = lab.with(&format!("p{number}.wasm"), bytes);
+    }
+    let lab = &lab;
+    std::thread::scope(|scope| {
+        for number in 0..PROCESSES {
+            scope.spawn(move || {
+                let id = format!("p{number}");
+                for round in 0..ROUNDS {
+                    let variable = format!("VARIABLE_{number}_{round}");
+                    run(lab, &["grant", &id, "--env", &variable]);
+                    run(lab, &["call", "count_up", r#"{"n": 5}"#]);
+                    run(lab, &["trust", &id, "--yes"]);
+                    run(lab, &["call", &format!("tool_{number}")]);
+                }
+            });
+        }
+    });
+
+    let config = fs::read_to_string(lab.home().join("toolhost.toml")).expect("a configuration");
+    assert!(config.contains("# A remark of the operator's."), "{config}");
+    for number in 0..PROCESSES {
+        for round in 0..ROUNDS {
+            assert!(config.contains(&format!("VARIABLE_{number}_{round}")), "{config}");
+        }
+    }
+
+    let lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let folder = fs::canonicalize(lab.plugins()).expect("a folder");
+    for number in 0..PROCESSES {
+        let digest = plugin::digest(&registering(&format!("one tool_{number}")));
+        assert!(lock.trusts(&folder, &format!("p{number}"), &digest));
+        let owner = lock.names.keys().filter(|name| name.starts_with("t")).count();
+        assert!(owner >= PROCESSES, "{:?}", lock.names);
+    }
+    assert_eq!(lock.plugins.len(), PROCESSES + 1);
+    let kept = fs::read_dir(lab.home().join("state/builds")).expect("builds").count();
+    assert_eq!(kept, PROCESSES + 1);
+
+    // Each process has counted on from where the others were.
+    let counted = PROCESSES * ROUNDS * 5 + 1;
+    let printed = lab.run(&["call", "count_up", r#"{"n": 1}"#]);
+    assert_eq!(printed, format!("exit 0\n--- stdout\n{counted}\n--- stderr\n"));
+
+    let verified = lab.run(&["audit", "verify"]);
+    assert!(verified.starts_with("exit 0\n"), "{verified}");
+    let log = fs::read_to_string(lab.home().join("state/audit/audit.jsonl")).expect("a log");
+    let records: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let count = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
+    let each = PROCESSES * ROUNDS;
+    assert_eq!((count("grant"), count("trust"), count("call")), (each, each, 2 * each + 1));
+    assert_eq!(count("gap"), 0);
+    let chains: BTreeSet<&str> =
+        records.iter().filter_map(|record| record["chain"].as_str()).collect();
+    assert!(chains.len() > 3 * each, "{}", chains.len());
+}
