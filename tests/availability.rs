@@ -181,11 +181,12 @@ async fn a_required_variable_must_be_granted_and_set() {
     // The tool that does not ask for it does not see it.
     assert_eq!(answer(&host, "old", json!({})).await, r#"{"result":""}"#);
 
-    // Other bytes in its place have nothing.
-    let lab = lab.with(
-        "weather.wasm",
-        made(&json!({ "tools": [{ "name": "now", "requires_env": ["TOKEN"] }] })),
-    );
+    // Other bytes in its place have nothing; where the trusted ones are kept, those serve.
+    let other = || made(&json!({ "tools": [{ "name": "now", "requires_env": ["TOKEN"] }] }));
+    let lab = lab.with("weather.wasm", other());
+    let host = with_variables(&lab, &[("TOKEN", "t")]).await;
+    assert_eq!(answer(&host, "now", json!({})).await, r#"{"result":"t"}"#);
+    let lab = granted().granted("weather", weather()).with("weather.wasm", other());
     let host = with_variables(&lab, &[("TOKEN", "t")]).await;
     assert_eq!(host.unavailable().await.len(), 1);
 }

@@ -68,6 +68,7 @@ fn list_shows_tools_and_problems() {
               "reason": "not WebAssembly; replace it by a component, or remove it"
             }
           ],
+          "pending": [],
           "left_out": [
             {
               "place": "plugin:x `json_query`",

@@ -317,13 +317,47 @@ async fn a_state_that_cannot_be_written_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_damaged_lock_is_said() {
-    let lab = Lab::new().with("probe.wasm", guest("probe"));
-    fs::create_dir(lab.home().join("state")).expect("a folder");
-    fs::write(lab.home().join("state/toolhost.lock"), "{\"plugins\": 1}").expect("written");
-    let error = Host::start(lab.settings()).err().expect("no host").to_string();
-    assert!(error.contains("is damaged (invalid type"), "{error}");
-    assert!(error.ends_with("remove it, then run `make` or trust and grant again"), "{error}");
+async fn a_damaged_lock_trusts_nobody_and_is_said() {
+    let lab = Lab::new().config(GRANTED).granted("made", plugin("first", &[]));
+    assert_eq!(token(&host(&lab).await).await, WITH);
+    let lock = lab.home().join("state/toolhost.lock");
+    fs::write(&lock, "{\"plugins\": 1}").expect("written");
+    assert_eq!(token(&host(&lab).await).await, WITHOUT);
+    let listed = lab.run(&["list"]);
+    assert!(listed.contains("toolhost.lock is damaged (invalid type"), "{listed}");
+    assert!(listed.contains("remove it, then run `make` or trust and grant again"), "{listed}");
+    // It is left for whoever wants to repair it, and no command writes over it.
+    assert!(lab.run(&["trust", "made", "--yes"]).starts_with("exit 2\n"));
+    assert_eq!(fs::read_to_string(&lock).expect("read"), "{\"plugins\": 1}");
+}
+
+#[tokio::test]
+async fn a_permission_to_replace_is_of_trusted_bytes_too() {
+    let claims = |name: &str, text: &str| {
+        made(&json!({ "tools": [
+            { "name": "own", "answer": { "text": text } },
+            { "name": name, "overrides": true, "answer": { "text": text } },
+        ] }))
+    };
+    let ask = async |lab: &Lab| answer(&host(lab).await, "echo", json!({ "text": "a" })).await;
+    let lab = Lab::new()
+        .config("[plugins.other]\nallow_tool_override = true\nupdate = \"same-needs\"\n")
+        .with("probe.wasm", guest("probe"));
+    assert_eq!(ask(&lab).await, r#"{"result":"a"}"#);
+    put(&lab, "other.wasm", &claims("echo", "replaced"));
+    assert_eq!(ask(&lab).await, r#"{"result":"a"}"#);
+    trust(&lab, "other");
+    assert_eq!(ask(&lab).await, r#"{"result":"replaced"}"#);
+    // Bytes that nobody has seen take no other name, whatever the rule lets them ask for.
+    put(&lab, "other.wasm", &claims("look", "stolen"));
+    let host = host(&lab).await;
+    let looked = answer(&host, "look", json!({ "text": "/" })).await;
+    assert!(!looked.contains("stolen"), "{looked}");
+    assert!(pending(&host, "other.wasm").await.differences.len() >= 2);
+    // Revoked, it replaces nothing.
+    assert!(lab.run(&["revoke", "other"]).starts_with("exit 0\n"));
+    put(&lab, "other.wasm", &claims("echo", "replaced"));
+    assert_eq!(ask(&lab).await, r#"{"result":"a"}"#);
 }
 
 #[tokio::test]

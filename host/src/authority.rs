@@ -213,6 +213,17 @@ impl Grants {
         self.all().into_iter().map(|(kind, text)| kind.flag_for(&text)).collect()
     }
 
+    /// Keeps only the grants that stand among `flags`, as flags of `toolhost grant`.
+    pub fn retain(&mut self, flags: &[String]) {
+        let keep = |kind: Kind, text: String| flags.contains(&kind.flag_for(&text));
+        self.dirs.retain(|grant| keep(Kind::Dirs, grant.to_string()));
+        self.http.retain(|grant| keep(Kind::Http, grant.to_string()));
+        self.env.retain(|name| keep(Kind::Env, name.clone()));
+        self.secrets.retain(|grant| keep(Kind::Secrets, grant.to_string()));
+        self.hooks.retain(|grant| keep(Kind::Hooks, grant.to_string()));
+        self.kv &= keep(Kind::Kv, String::new());
+    }
+
     /// Adds all that `other` grants.
     pub fn extend(&mut self, other: &Grants) {
         fn extend<T: Clone + PartialEq>(ours: &mut Vec<T>, theirs: &[T]) {

@@ -136,7 +136,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
         Command::Probe(arguments) => probe::run(&ui, &global, &arguments).await,
         Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
-        Command::Grant(arguments) => grant::grant(&ui, &global, &arguments),
+        Command::Grant(arguments) => grant::grant(&ui, &global, &arguments).await,
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
         Command::Secret(arguments) => secret::run(&ui, &global, &arguments),

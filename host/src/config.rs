@@ -83,6 +83,8 @@ pub struct Config {
     pub servers: BTreeMap<String, ServerConfig>,
     /// What a trusted project says of the plugins in its own folder.
     pub project: Option<Project>,
+    /// A project has lowered limits, so what fails here may work elsewhere.
+    pub limits_are_lowered: bool,
 }
 
 /// What a trusted project says of its own plugins.
@@ -144,9 +146,14 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// What is said of the plugin `id` of `folder`.
-    pub fn plugin(&self, id: &PluginId, folder: &Path) -> PluginConfig {
+    /// What is said of the plugin `id` of `folder`. The operator's file names plugins by id alone,
+    /// so of its grants those count that were given to the plugin of this folder: `agreed`, as
+    /// flags of `toolhost grant`; all of them if that is not known.
+    pub fn plugin(&self, id: &PluginId, folder: &Path, agreed: Option<&[String]>) -> PluginConfig {
         let mut ours = self.plugins.get(id).cloned().unwrap_or_default();
+        if let Some(agreed) = agreed {
+            ours.grants.retain(agreed);
+        }
         let project = self.project.as_ref().filter(|project| project.folder == folder);
         if let Some(theirs) = project.and_then(|project| project.plugins.get(id)) {
             ours.grants.extend(&theirs.grants);
@@ -184,10 +191,16 @@ impl Config {
             audit_file_bytes_max: ours.audit_file_bytes_max,
             audit_bytes_max: ours.audit_bytes_max,
             audit_used_max: ours.audit_used_max,
+            // What a project calls a failure is none in other folders.
+            quarantine_failures_max: ours.quarantine_failures_max,
+            quarantine_window: ours.quarantine_window,
+            quarantine_time: ours.quarantine_time,
+            quarantine_time_max: ours.quarantine_time_max,
             kept_builds_max: ours.kept_builds_max,
             kept_builds_bytes_max: ours.kept_builds_bytes_max,
             ..self.limits.clone()
         };
+        self.limits_are_lowered |= self.limits != ours;
         for (name, toolset) in &project.toolsets {
             self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
         }

@@ -4,7 +4,7 @@ mod look;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -116,11 +116,7 @@ impl Host {
     /// If the engine refuses this machine, or what the host remembers is damaged.
     pub fn start(settings: HostSettings) -> Result<Host, StartError> {
         let remembered = match &settings.state {
-            Some(state) => Remembered {
-                bundled: lock::bundled_digests(state)?,
-                lock: lock::load(state)?,
-                state: Some(state.clone()),
-            },
+            Some(state) => remembered(state)?,
             None => Remembered::default(),
         };
         let limits = Arc::new(settings.config.limits.clone());
@@ -131,7 +127,7 @@ impl Host {
         let registry = Arc::new(Registry::new(Arc::clone(&limits), remembered.owners()));
         registry.publish([builtin::registration()]);
         let availability = Arc::new(Availability::new(&limits));
-        let quarantine = Arc::new(Quarantine::open(&limits, settings.state.clone()));
+        let quarantine = Arc::new(Quarantine::open(&limits, shared_failures(&settings)));
         let audit = Arc::new(audit(&settings));
         let dispatch = Arc::new(Dispatch::new(
             Arc::clone(&registry),
@@ -298,6 +294,25 @@ impl Drop for Host {
 }
 
 /// The audit log of a host, unless the operator wants none, or there is nowhere to write it.
+/// What is known of plugins. A damaged lock trusts nobody, and is left as it is.
+fn remembered(state: &Path) -> Result<Remembered, LockError> {
+    let bundled = lock::bundled_digests(state)?;
+    match lock::load(state) {
+        Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()) }),
+        Err(error @ LockError::Damaged { .. }) => {
+            tracing::error!("{error}; until then no plugin is trusted, and nothing is remembered");
+            Ok(Remembered { bundled, ..Remembered::default() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where hosts tell each other of failures; not under limits that a project has lowered, since
+/// what breaks these says nothing in other folders.
+fn shared_failures(settings: &HostSettings) -> Option<PathBuf> {
+    settings.state.clone().filter(|_| !settings.config.limits_are_lowered)
+}
+
 fn audit(settings: &HostSettings) -> Audit {
     let HostSettings { config, state, secrets, .. } = settings;
     let Some(state) = state.as_ref().filter(|_| config.audit.enabled) else {

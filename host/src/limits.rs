@@ -323,7 +323,7 @@ limits! {
     /// Calls at once into one source.
     calls_per_source_max: Count = Count(16), Count(1) => Count(1_024);
     /// Calls of one source that wait for their turn; one more is refused as `busy` at once.
-    waiting_per_source_max: Count = Count(64), Count(0) => Count(1_024);
+    waiting_per_source_max: Count = Count(256), Count(0) => Count(1_024);
     /// Calls that wait for their turn in all; beyond, the newest of the source with the most
     /// waiting makes way for one of a source with fewer.
     waiting_max: Count = Count(1_024), Count(0) => Count(16_384);

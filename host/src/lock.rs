@@ -82,6 +82,10 @@ pub struct Known {
     /// was granted to them.
     #[serde(default, alias = "digest", skip_serializing_if = "Option::is_none")]
     pub trusted: Option<String>,
+    /// What was granted to the trusted bytes, as flags of `toolhost grant`; if that is not known,
+    /// all that the operator's file grants to its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Vec<String>>,
     /// The build that was last in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
@@ -145,6 +149,15 @@ pub struct Pin {
     pub digest: String,
 }
 
+/// What a person has agreed that a plugin has, as flags of `toolhost grant`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agreed {
+    /// These grants.
+    These(Vec<String>),
+    /// These, and what was agreed before of the same bytes.
+    More(Vec<String>),
+}
+
 impl Lock {
     /// What is known of a plugin.
     pub fn plugin(&self, folder: &Path, id: &str) -> Option<&Known> {
@@ -173,22 +186,25 @@ impl Lock {
         self.plugin(folder, id).is_some_and(|known| known.trusted.as_deref() == Some(digest))
     }
 
-    /// Trusts bytes of a plugin, in place of what was trusted before.
-    pub fn trust(&mut self, pin: &Pin) {
-        self.plugin_mut(&pin.folder, &pin.id).trusted = Some(pin.digest.clone());
+    /// Trusts bytes of a plugin with some grants, in place of what was trusted before.
+    pub fn trust(&mut self, pin: &Pin, agreed: &Agreed) {
+        let known = self.plugin_mut(&pin.folder, &pin.id);
+        let same_bytes = known.trusted.as_deref() == Some(&pin.digest);
+        known.trusted = Some(pin.digest.clone());
+        match (agreed, &mut known.grants) {
+            (Agreed::More(more), Some(grants)) if same_bytes => {
+                let new = more.iter().filter(|flag| !grants.contains(flag)).cloned();
+                let new: Vec<String> = new.collect();
+                grants.extend(new);
+            }
+            (Agreed::More(_), None) if same_bytes => {}
+            (Agreed::These(flags) | Agreed::More(flags), grants) => *grants = Some(flags.clone()),
+        }
     }
 
     /// The project of this folder, if it was trusted.
     pub fn project(&self, folder: &Path) -> Option<&Project> {
         self.projects.iter().find(|project| project.folder == folder)
-    }
-
-    /// Tells whether the plugins of a folder are those of a trusted project: the folder itself,
-    /// or `plugins` within it.
-    pub fn trusts_folder(&self, folder: &Path) -> bool {
-        let within = folder.parent().filter(|_| folder.ends_with("plugins"));
-        self.project(folder).is_some()
-            || within.is_some_and(|within| self.project(within).is_some())
     }
 
     /// Trusts a project, in place of what was trusted of it before.
@@ -205,8 +221,11 @@ impl Lock {
 
     /// Remembers that a plugin has a name, if there is room.
     pub fn own(&mut self, name: &str, owner: Owner) {
-        let has_room = self.names.len() < NAMES_MAX || self.names.contains_key(name);
-        if has_room {
+        if self.names.len() >= NAMES_MAX && !self.names.contains_key(name) {
+            // Names of plugins that are gone make way.
+            self.names.retain(|_, owners| owners.iter().any(|owner| owner.folder.is_dir()));
+        }
+        if self.names.len() < NAMES_MAX || self.names.contains_key(name) {
             let owners = self.names.entry(name.to_owned()).or_default();
             if owners.len() < OWNERS_MAX && !owners.contains(&owner) {
                 owners.push(owner);
@@ -253,22 +272,43 @@ pub fn change<T>(state: &Path, change: impl FnOnce(&mut Lock) -> T) -> Result<T,
     rewrite(state, LOCK, change)
 }
 
-/// Trusts bytes of a plugin, in place of what was trusted before.
+/// Trusts bytes of a plugin, in place of what was trusted before, with all that the operator's file
+/// grants to its id.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
 pub fn pin(state: &Path, pin: &Pin) -> Result<(), LockError> {
-    change(state, |lock| lock.trust(pin))
+    change(state, |lock| {
+        lock.plugin_mut(&pin.folder, &pin.id).trusted = Some(pin.digest.clone());
+    })
 }
 
-/// Trusts no bytes of a plugin any more, in whatever folder.
+/// Trusts no bytes of a plugin any more, in whatever folder. Tells whether any were trusted.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
-pub fn unpin(state: &Path, id: &str) -> Result<(), LockError> {
+pub fn unpin(state: &Path, id: &str) -> Result<bool, LockError> {
+    change(state, |lock| {
+        let mut any = false;
+        for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
+            any |= known.trusted.is_some();
+            (known.trusted, known.grants) = (None, None);
+        }
+        any
+    })
+}
+
+/// Takes single grants, as flags of `toolhost grant`, from what a plugin was granted, in whatever
+/// folder.
+///
+/// # Errors
+/// If the file cannot be read or written, or is damaged.
+pub fn withdraw(state: &Path, id: &str, flags: &[String]) -> Result<(), LockError> {
     change(state, |lock| {
         for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
-            known.trusted = None;
+            if let Some(grants) = &mut known.grants {
+                grants.retain(|flag| !flags.contains(flag));
+            }
         }
     })
 }
@@ -334,14 +374,20 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_trusted_projects_are_trusted() {
+    fn grants_are_of_the_bytes_they_were_given_to() {
+        let flags = |flags: &[&str]| flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut lock = Lock::default();
-        lock.trust_project(Project { folder: "/p".into(), config: None });
-        for (folder, expected) in
-            [("/p", true), ("/p/plugins", true), ("/p/other", false), ("/plugins", false)]
-        {
-            assert_eq!(lock.trusts_folder(Path::new(folder)), expected, "{folder}");
-        }
+        let mut agree = |pin: &Pin, agreed: Agreed| {
+            lock.trust(pin, &agreed);
+            lock.plugin(&pin.folder, "files").and_then(|known| known.grants.clone())
+        };
+        let (one, two) = (pinned("/a", "1"), pinned("/a", "2"));
+        assert_eq!(agree(&one, Agreed::More(flags(&["--kv"]))), Some(flags(&["--kv"])));
+        let both = flags(&["--kv", "--env A"]);
+        assert_eq!(agree(&one, Agreed::More(flags(&["--env A"]))), Some(both));
+        // Other bytes have what is named, and no more.
+        assert_eq!(agree(&two, Agreed::More(flags(&["--env B"]))), Some(flags(&["--env B"])));
+        assert_eq!(agree(&two, Agreed::These(flags(&[]))), Some(flags(&[])));
     }
 
     #[test]

@@ -12,12 +12,13 @@ mod remember;
 mod scan;
 mod settle;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 
+use crate::authority::Grants;
 use crate::config::Config;
 use crate::difference::Outline;
 use crate::lock::{Lock, Owner};
@@ -29,6 +30,7 @@ use judge::{Case, Judged, Verdict};
 use scan::scan_all;
 use settle::publish;
 
+pub use judge::{surface, suspect};
 pub use remember::{Trusted, trust};
 pub use scan::find;
 
@@ -85,6 +87,8 @@ pub struct Ready {
     /// It is not counted: this other file has the same bytes, or is a newer build of the same
     /// bundled plugin.
     pub same_as: Option<PathBuf>,
+    /// What it was granted, whether it gives anything or not.
+    pub granted: Grants,
     /// Grants that give nothing, each with the reason and what to do.
     pub grants: Vec<String>,
     /// What it waits for, if it does.
@@ -151,7 +155,7 @@ pub async fn load_all(
         found.iter().map(|found| Case::new(found, config, remembered)).collect();
     let mut plugins = load_files(cases, loader).await;
     load_stand_ins(&mut plugins, loader, remembered).await;
-    let (published, seen) = publish(plugins, registry, config, remembered);
+    let (published, seen) = publish(plugins, registry, config);
     statuses.extend(published);
     statuses.sort_by(|left, right| left.path.cmp(&right.path));
     let (remembered, limits) = (remembered.clone(), config.limits.clone());
@@ -205,41 +209,65 @@ async fn load_files<'a>(cases: Vec<Case<'a>>, loader: &Arc<Loader>) -> Vec<Plugi
 /// Loads kept builds where a file is broken or waits.
 async fn load_stand_ins(plugins: &mut [Plugin<'_>], loader: &Arc<Loader>, remembered: &Remembered) {
     let Some(builds) = remembered.state.as_deref().map(Builds::new) else { return };
-    let mut stand_ins: HashMap<usize, &str> = HashMap::new();
-    let mut candidates = Vec::new();
+    let mut left: HashMap<usize, VecDeque<&str>> = HashMap::new();
     for (place, plugin) in plugins.iter().enumerate() {
         let is_in_order =
             |file: &Judged| matches!(file.verdict, Verdict::Trusted { .. } | Verdict::Free);
-        if plugin.file.as_ref().is_ok_and(is_in_order) {
-            continue;
+        if !plugin.file.as_ref().is_ok_and(is_in_order) {
+            left.insert(place, plugin.case.stand_ins().into());
         }
-        let kept = plugin.case.stand_ins().into_iter();
-        let Some((digest, path)) = kept.filter_map(|kept| Some((kept, builds.find(kept)?))).next()
-        else {
-            continue;
-        };
-        stand_ins.insert(place, digest);
-        candidates.push((place, Candidate { path, ..plugin.case.found.candidate.clone() }));
     }
-    for (place, (result, _)) in load_side_by_side(candidates, loader).await {
-        let plugin = &mut plugins[place];
-        let id = &plugin.case.found.candidate.id;
-        let judged = match result {
-            Ok(loaded) => plugin.case.judge(loaded),
-            Err(reason) => {
-                tracing::warn!("the kept build of plugin:{id} does not load: {reason}");
-                continue;
+    // Where the best does not serve, the next one may.
+    loop {
+        let (mut tried, mut candidates) = (HashMap::new(), Vec::new());
+        for (place, digests) in &mut left {
+            while let Some(digest) = digests.pop_front() {
+                if let Some(path) = builds.find(digest) {
+                    let candidate = plugins[*place].case.found.candidate.clone();
+                    candidates.push((*place, Candidate { path, ..candidate }));
+                    tried.insert(*place, digest);
+                    break;
+                }
             }
-        };
-        // What lies there may have been changed, and what was in order may be so no more.
-        let is_it = Some(&**judged.digest()) == stand_ins.get(&place).copied();
-        let may_serve =
-            matches!(judged.verdict, Verdict::Trusted { by_rule: false } | Verdict::Free);
-        if is_it && may_serve {
-            plugin.kept = Some(judged);
-        } else {
-            tracing::warn!("the kept build of plugin:{id} is not what was kept");
         }
+        if candidates.is_empty() {
+            return;
+        }
+        for (place, (result, _)) in load_side_by_side(candidates, loader).await {
+            let plugin = &mut plugins[place];
+            let digest = tried.get(&place).copied().unwrap_or_default();
+            match stand_in(&plugin.case, result, digest, &builds) {
+                Ok(judged) => {
+                    plugin.kept = Some(judged);
+                    left.remove(&place);
+                }
+                Err(reason) => {
+                    let id = &plugin.case.found.candidate.id;
+                    tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
+                }
+            }
+        }
+    }
+}
+
+/// Judges a kept build. What lies there may have been changed, and what was in order may be so no
+/// more.
+fn stand_in(
+    case: &Case<'_>,
+    result: Result<Loaded, String>,
+    digest: &str,
+    builds: &Builds,
+) -> Result<Judged, String> {
+    let judged = case.judge(result?);
+    if **judged.digest() != *digest {
+        // So that it can be kept again.
+        let discarded = builds.discard(digest);
+        let why = discarded.err().map(|error| format!(", and cannot be removed: {error}"));
+        return Err(format!("it is not what was kept{}", why.unwrap_or_default()));
+    }
+    match judged.verdict {
+        Verdict::Trusted { by_rule: false } | Verdict::Free => Ok(judged),
+        _ => Err("it waits for a person itself".to_owned()),
     }
 }
 

@@ -112,7 +112,7 @@ async fn parts_at_their_largest() {
     let bytes = ByHand { fields: table.to_owned(), cases, ..ByHand::default() }.build();
     let limits = "wall_time_max = \"2s\"";
     for (case, expected) in [
-        ("m", "memory: stopped: memory of 268500992 bytes exceeds `memory_bytes_max` of 268435456"),
+        ("m", "memory: stopped: memory of 268449920 bytes exceeds `memory_bytes_max` of 268435456"),
         ("t", "memory: stopped: a table of 20001 elements exceeds `table_elements_max` of 20000"),
         (
             "b",

@@ -69,7 +69,14 @@ fn dirty() -> Vec<u8> {
 
 #[test]
 fn are_shown_without_harm() {
-    let lab = Lab::new().with("dirty.wasm", dirty()).with("json.wasm", guest("json"));
+    // Before anybody has looked at it, and after.
+    let waiting = Lab::new().with("dirty.wasm", dirty()).with("json.wasm", guest("json"));
+    for arguments in [&["list"][..], &["doctor"], &["call", "says", "{}"], &["trust", "dirty"]] {
+        let shown = waiting.run(arguments);
+        assert_clean(&arguments.join(" "), &shown);
+        assert!(shown.contains("should look at"), "{shown}");
+    }
+    let lab = Lab::new().granted("dirty", dirty()).with("json.wasm", guest("json"));
     for arguments in [
         &["list"][..],
         &["list", "--json"],
@@ -253,7 +260,7 @@ async fn cannot_end_their_frame() {
 fn pass_the_protocol_whole() {
     let lab = Lab::new()
         .config("[limits]\nlist_wait_max = \"60s\"")
-        .with("dirty.wasm", dirty())
+        .granted("dirty", dirty())
         .with("hostile.wasm", guest("hostile"));
     // The client reads every line as a message of its own.
     let mut client = Client::initialized(&lab, &[]);

@@ -127,8 +127,8 @@ pub struct Loaded {
 /// What a plugin was granted, or lost.
 #[derive(Clone, Debug)]
 pub struct Granted {
-    /// The plugin's id.
-    pub plugin: String,
+    /// To what: a plugin, such as `plugin:weather`; or what is trusted no more.
+    pub what: String,
     /// SHA-256 of the bytes it was given to, in hexadecimal.
     pub digest: Option<String>,
     /// The grants, as they are written on the command line; none means all there were.

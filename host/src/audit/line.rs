@@ -124,7 +124,7 @@ struct Whose<'a> {
 /// A change of grants.
 #[derive(Serialize)]
 struct Change<'a> {
-    plugin: String,
+    what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<&'a str>,
     grants: Vec<String>,
@@ -272,7 +272,7 @@ fn load(loaded: &Loaded) -> Line<'_> {
 
 fn change(granted: &Granted) -> Change<'_> {
     Change {
-        plugin: name(&granted.plugin),
+        what: words(&granted.what),
         digest: granted.digest.as_deref(),
         grants: granted.grants.iter().take(GRANTS_MAX).map(|grant| words(grant)).collect(),
         by: granted.by,

@@ -116,7 +116,7 @@ fn in_words(record: &Record) -> String {
         "call" => call(record),
         "denial" => denial(record),
         "load" => load(record),
-        "grant" | "revoke" => format!("plugin:{} {}", record.str("plugin"), grants(record)),
+        "grant" | "revoke" => format!("{} {}", record.str("what"), grants(record)),
         "secret" => format!("{} {}", record.str("name"), record.str("change")),
         "trust" => format!("{} {}", record.str("what"), record.str("digest")),
         "gap" => {

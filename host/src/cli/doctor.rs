@@ -118,7 +118,7 @@ impl Findings {
                 false => notes.push(problem(&name, why.to_string())),
             }
         }
-        notes.extend(unmet_needs(host, sources));
+        notes.extend(unmet_needs(sources));
         notes.extend(of_configuration(host, sources, catalog));
         Findings {
             not_loaded: problem::not_loaded(sources),
@@ -206,17 +206,16 @@ fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
 }
 
 /// What plugins ask for and nobody granted. A plugin works without, if not with all it can do.
-fn unmet_needs(host: &Host, sources: &[SourceStatus]) -> Vec<Problem> {
+fn unmet_needs(sources: &[SourceStatus]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for status in sources {
-        let (Some(source @ SourceId::Plugin { id, folder }), Some(ready)) =
+        let (Some(source @ SourceId::Plugin { id, .. }), Some(ready)) =
             (&status.source, status.serving())
         else {
             continue;
         };
         if ready.same_as.is_none() {
-            let plugin = host.config().plugin(id, folder);
-            let unmet = need::unmet(id, &ready.needs, &plugin.grants);
+            let unmet = need::unmet(id, &ready.needs, &ready.granted);
             let place = source.to_string();
             problems.extend(unmet.into_iter().map(|reason| Problem::new(place.clone(), reason)));
         }

@@ -1,10 +1,12 @@
 //! `toolhost grant` and `toolhost revoke`
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::Global;
 use super::failure::Failure;
@@ -14,7 +16,8 @@ use super::ui::Ui;
 use crate::audit::{Event, Granted};
 use crate::authority::{DirGrant, Grants, Kind};
 use crate::config::{self, Config, ConfigError};
-use crate::lock::{self, Pin};
+use crate::host;
+use crate::lock::{self, Agreed, Pin};
 use crate::plugin;
 use crate::record;
 use crate::reload::{self, Trusted};
@@ -102,7 +105,7 @@ impl GrantFlags {
     }
 }
 
-pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
+pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
     let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
     let grants = given.grants.read()?;
     if grants.is_empty() {
@@ -119,14 +122,26 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
         return Err(Failure::usage(format!("there is no plugin `{id}`"))
             .hint("`toolhost list` shows all plugins; `--plugins DIR` names another folder"));
     };
-    let bytes = plugin::read_component(&candidate.path, &settings.config.limits)
-        .map_err(|error| Failure::usage(format!("{}: {error}", candidate.path.display())))?;
-    let digest = plugin::digest(&bytes).to_string();
+    let place = candidate.path.display().to_string();
+    let (_compiling, compiling) = watch::channel(BTreeSet::from([id.to_string()]));
+    let inspected = ui.while_waiting(host::inspect(&candidate.path, &settings), compiling).await;
+    let (loaded, _) = inspected.map_err(|error| Failure::inspect(&place, &error))?;
+    let digest = loaded.facts.digest.to_string();
     let pin = Pin { folder: candidate.folder, id: id.to_string(), digest: digest.clone() };
     let known = is_known(&home, &pin)?;
+    if !known && !reload::suspect(&loaded).is_empty() {
+        return Err(Failure::rejected(format!(
+            "{place} has texts that a person should look at before it is granted anything"
+        ))
+        .hint(format!("`toolhost trust {id}` shows them; grant it then")));
+    }
+    let agreed = agreed(&home, &pin)?;
     let untold = edit(&home, global, |text| {
         let held = config::parse(text, &Config::default())?.plugins.remove(&id);
-        let held = held.map(|plugin| plugin.grants).unwrap_or_default();
+        let mut held = held.map(|plugin| plugin.grants).unwrap_or_default();
+        if let Some(agreed) = &agreed {
+            held.retain(agreed);
+        }
         if !known && !covers(&grants, &held) {
             return Ok((text.to_owned(), held.flags()));
         }
@@ -135,17 +150,19 @@ pub(super) fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<
     if !untold.is_empty() {
         let (held, given) = (untold.join(" "), grants.flags().join(" "));
         return Err(Failure::usage(format!(
-            "{} is not what plugin:{id} was when it was granted {held}, and would have that as well", candidate.path.display()
+            "{place} is not what plugin:{id} was when it was granted {held}, and would have that as well"
         ))
-        .hint(format!("if that is meant, look at it with `toolhost inspect {}`, then run `toolhost grant {id} {held} {given}`", candidate.path.display()))
+        .hint(format!("if that is meant, look at it with `toolhost inspect {place}`, then run `toolhost grant {id} {held} {given}`"))
         .hint(format!("`toolhost trust {id}` shows what has changed; if that is not meant, run `toolhost revoke {id}` first")));
     }
     // Last: a grant without a pin gives nothing.
-    let trusted = [Trusted { pin, file: candidate.path, outline: None }];
+    let outline = reload::surface(&loaded).outline();
+    let agreed = Agreed::More(grants.flags());
+    let trusted = [Trusted { pin, file: candidate.path, agreed, outline }];
     reload::trust(&home.state, &trusted, &settings.config.limits, |_| ())
         .map_err(|error| Failure::usage(error.to_string()))?;
     home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
-        plugin: id.to_string(),
+        what: format!("plugin:{id}"),
         digest: Some(digest.clone()),
         grants: grants.flags(),
         by: "cli",
@@ -170,6 +187,16 @@ fn is_known(home: &Home, pin: &Pin) -> Result<bool, Failure> {
     let lock = lock::load(&home.state).map_err(failed)?;
     let is_bundled = bundled.contains_key(&(pin.id.clone(), pin.digest.clone()));
     Ok(is_bundled || lock.trusts(&pin.folder, &pin.id, &pin.digest))
+}
+
+/// What the plugin of this folder was granted, as flags; nothing if it was never trusted. Without
+/// a list, it is all that the operator's file grants to its id.
+fn agreed(home: &Home, pin: &Pin) -> Result<Option<Vec<String>>, Failure> {
+    let lock = lock::load(&home.state).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(match lock.plugin(&pin.folder, &pin.id) {
+        Some(known) if known.trusted.is_some() => known.grants.clone(),
+        _ => Some(Vec::new()),
+    })
 }
 
 /// Tells whether all that is held is among what is given.
@@ -200,27 +227,33 @@ fn in_words(kind: Kind, text: &str) -> String {
 }
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
-    let (home, target) = (Home::from_environment()?, Target::read(&given.what)?);
+    let (home, target) = (Home::from_environment()?, Target::read_gone(&given.what)?);
     let chosen = given.grants.read()?;
     let Target::Plugin(id) = target else {
         return trust::forget(ui, &home, &home.operators_config(global), &target);
     };
     let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
-    if chosen.is_empty() {
-        lock::unpin(&home.state, id.as_str()).map_err(|error| Failure::usage(error.to_string()))?;
-    }
-    if count > 0 {
+    let failed = |error: lock::LockError| Failure::usage(error.to_string());
+    let was_trusted = if chosen.is_empty() {
+        lock::unpin(&home.state, id.as_str()).map_err(failed)?
+    } else {
+        lock::withdraw(&home.state, id.as_str(), &chosen.flags()).map_err(failed)?;
+        false
+    };
+    if count > 0 || was_trusted {
         home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
-            plugin: id.to_string(),
+            what: format!("plugin:{id}"),
             digest: None,
             grants: chosen.flags(),
             by: "cli",
         })));
     }
     if ui.json {
-        return ui.json(&json!({ "plugin": id.as_str(), "revoked": count }));
+        return ui
+            .json(&json!({ "plugin": id.as_str(), "revoked": count, "was_trusted": was_trusted }));
     }
     ui.line(&match count {
+        0 if was_trusted => format!("plugin:{id} had no grant, and is trusted no more"),
         0 if chosen.is_empty() => format!("plugin:{id} had no grant"),
         0 => format!("plugin:{id} had no such grant"),
         count => format!("plugin:{id} has lost {count} grant{}", if count == 1 { "" } else { "s" }),

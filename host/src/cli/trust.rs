@@ -14,9 +14,9 @@ use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
 use super::ui::{self, Ui};
 use super::{Global, loaded_with};
 use crate::audit::{self, Event, Granted};
-use crate::config::{self, Config, ServerConfig};
+use crate::config::{self, Config, PluginConfig, ServerConfig};
 use crate::host::HostSettings;
-use crate::lock::{self, Lock, LockError, Pin, Project, Server};
+use crate::lock::{self, Agreed, Lock, LockError, Pin, Project, Server};
 use crate::plugin;
 use crate::reload::{self, Folder, Ready, SourceStatus, Trusted};
 use crate::text;
@@ -61,9 +61,29 @@ impl Target {
         if what != "." && what != ".." && !what.contains('/') {
             return read_id(what).map(Target::Plugin);
         }
-        let path = fs::canonicalize(what)
-            .map_err(|error| Failure::usage(format!("{what} cannot be read: {error}")))?;
-        Ok(if path.is_dir() { Target::Project(path) } else { Target::File(path) })
+        let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
+        let path = fs::canonicalize(what).map_err(unreadable)?;
+        if path.is_dir() {
+            return Ok(Target::Project(path));
+        }
+        // A link is a plugin by its own name, in the folder it lies in.
+        let named = std::path::absolute(what).map_err(unreadable)?;
+        match (named.parent(), named.file_name()) {
+            (Some(folder), Some(file)) => {
+                Ok(Target::File(fs::canonicalize(folder).map_err(unreadable)?.join(file)))
+            }
+            _ => Ok(Target::File(path)),
+        }
+    }
+
+    /// The same; a folder may be gone.
+    pub(super) fn read_gone(what: &str) -> Result<Target, Failure> {
+        let path = Path::new(what);
+        if what.contains('/') && !what.starts_with("mcp:") && !path.exists() {
+            let path = std::path::absolute(path);
+            return path.map(Target::Project).map_err(|error| Failure::usage(error.to_string()));
+        }
+        Target::read(what)
     }
 }
 
@@ -106,11 +126,12 @@ pub(super) fn forget(
 ) -> Result<(), Failure> {
     let (what, forgotten) = match target {
         Target::Project(folder) => {
+            let plugins = folder.join(PROJECT_PLUGINS);
             let forget = |lock: &mut Lock| {
                 let known = lock.project(folder).is_some();
                 for plugin in &mut lock.plugins {
-                    if of_project(folder, &plugin.folder) {
-                        plugin.trusted = None;
+                    if plugin.folder == *folder || plugin.folder == plugins {
+                        (plugin.trusted, plugin.grants) = (None, None);
                     }
                 }
                 lock.projects.retain(|project| project.folder != *folder);
@@ -132,7 +153,7 @@ pub(super) fn forget(
         }
     };
     home.audit(config).note(Event::Revoke(Box::new(Granted {
-        plugin: what.clone(),
+        what: what.clone(),
         digest: None,
         grants: Vec::new(),
         by: "cli",
@@ -144,11 +165,6 @@ pub(super) fn forget(
         true => format!("{what} is trusted no more"),
         false => format!("{what} was not trusted"),
     })
-}
-
-/// Tells whether plugins of this folder belong to the project.
-fn of_project(project: &Path, folder: &Path) -> bool {
-    folder == project || folder == project.join(PROJECT_PLUGINS)
 }
 
 async fn loaded(ui: &Ui, settings: HostSettings) -> Result<Vec<SourceStatus>, Failure> {
@@ -191,9 +207,11 @@ fn plugin_file(
     if ready.origin == Origin::Bundled {
         return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
     }
-    let trusted = trusted(status, ready);
+    let said = show::id(status).and_then(|id| settings.config.plugins.get(id)).cloned();
+    let said = said.unwrap_or_default();
+    let trusted = trusted(status, ready, Agreed::These(said.grants.flags()));
     if !ui.json {
-        show::plugin(ui, &settings.config, status, ready)?;
+        show::plugin(ui, &said, status, ready)?;
     }
     agreed(ui, given, "Trust these bytes?")?;
     let pin = trusted.pin.clone();
@@ -223,13 +241,25 @@ async fn project(
         })?,
         None => Config::default(),
     };
+    // Plugins that lie elsewhere are not the project's.
+    let plugins = folder.join(PROJECT_PLUGINS);
+    if let Ok(real) = fs::canonicalize(&plugins)
+        && real != plugins
+    {
+        return Err(Failure::rejected(format!(
+            "{} leads to {}, so a project cannot be trusted with it",
+            plugins.display(),
+            real.display()
+        ))
+        .hint("trust those plugins by their files, or put them into the project"));
+    }
     let mut settings = home.settings(global)?;
     let project = |path: PathBuf| Folder { path, origin: Origin::Project };
     settings.folders.retain(|known| known.origin != Origin::Project);
-    settings.folders.extend([folder.join(PROJECT_PLUGINS), folder.to_owned()].map(project));
+    settings.folders.extend([plugins.clone(), folder.to_owned()].map(project));
     let mut found = loaded(ui, settings.clone()).await?;
     found.retain(|status| match &status.source {
-        Some(SourceId::Plugin { folder: known, .. }) => of_project(folder, known),
+        Some(SourceId::Plugin { folder: known, .. }) => known == folder || *known == plugins,
         _ => false,
     });
     let ready: Vec<(&SourceStatus, &Ready)> = found
@@ -242,22 +272,23 @@ async fn project(
         return Err(Failure::usage(format!("there is nothing to trust in {folder}"))
             .hint(format!("a project has plugins in `{PROJECT_PLUGINS}`, or a {CONFIG_FILE}")));
     }
-    settings.config.project = None;
-    settings.config.trust(config.clone(), folder.join(PROJECT_PLUGINS));
     if !ui.json {
         for (status, ready) in &ready {
-            show::plugin(ui, &settings.config, status, ready)?;
+            let said = show::id(status).and_then(|id| config.plugins.get(id));
+            show::plugin(ui, said.unwrap_or(&PluginConfig::default()), status, ready)?;
         }
         let broken = found.iter().filter_map(|status| Some((status, status.state.as_ref().err()?)));
         for (status, reason) in broken {
             ui.line(&format!("{} does not load and is not trusted: {reason}", show::name(status)))?;
         }
-        show::config(ui, &file, text.as_deref(), &config, &ready)?;
+        show::config(ui, &file, text.as_deref())?;
     }
     agreed(ui, given, "Trust this project?")?;
     let digest = text.as_deref().map(|text| plugin::digest(text.as_bytes()).to_string());
-    let trusted: Vec<Trusted> =
-        ready.iter().map(|(status, ready)| trusted(status, ready)).collect();
+    let trusted: Vec<Trusted> = ready
+        .iter()
+        .map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
+        .collect();
     let record = Project { folder: folder.to_owned(), config: digest.clone() };
     reload::trust(&home.state, &trusted, &settings.config.limits, |lock| {
         lock.trust_project(record)
@@ -328,7 +359,7 @@ fn note(home: &Home, config: &Config, trusted: impl IntoIterator<Item = (String,
     }
 }
 
-fn trusted(status: &SourceStatus, ready: &Ready) -> Trusted {
+fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Trusted {
     let (folder, id) = match &status.source {
         Some(SourceId::Plugin { id, folder }) => (folder.clone(), id.to_string()),
         _ => (PathBuf::new(), String::new()),
@@ -337,7 +368,8 @@ fn trusted(status: &SourceStatus, ready: &Ready) -> Trusted {
     Trusted {
         pin: Pin { folder, id, digest },
         file: status.path.clone(),
-        outline: Some(ready.outline.clone()),
+        agreed,
+        outline: ready.outline.clone(),
     }
 }
 

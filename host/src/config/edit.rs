@@ -72,6 +72,11 @@ pub fn without_grants(
         }
         plugin.remove(key);
     }
+    if chosen.is_empty() {
+        // Permissions, though not of a kind.
+        let permissions = ["allow_tool_override", "update"];
+        count += permissions.iter().filter(|key| plugin.remove(key).is_some()).count();
+    }
     Ok((document.to_string(), count))
 }
 

@@ -49,7 +49,7 @@ pub async fn inspect(
     let candidate = candidate(path)?;
     let loader = loader(Arc::clone(&limits), 1, settings)?;
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
-    let plugin = settings.config.plugin(&candidate.id, &candidate.folder);
+    let plugin = settings.config.plugin(&candidate.id, &candidate.folder, None);
     loaded.registration.allow_tool_override = plugin.allow_tool_override;
     let registry = Registry::new(limits, Owners::new());
     let catalog = registry.publish([loaded.registration.clone()]);
@@ -87,7 +87,7 @@ pub async fn probe(
     let limits = Limits { refusals_max: PROBED_REFUSALS_MAX, ..settings.config.limits.clone() };
     let limits = Arc::new(limits);
     let candidate = candidate(path)?;
-    let plugin = settings.config.plugin(&candidate.id, &candidate.folder);
+    let plugin = settings.config.plugin(&candidate.id, &candidate.folder, None);
     let mut loader = loader(Arc::clone(&limits), 2, settings)?;
     let folder = tempfile::tempdir().map_err(InspectError::Decoy)?;
     loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));

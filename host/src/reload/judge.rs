@@ -13,7 +13,6 @@ use crate::difference::{Surface, differences, differences_in_outline};
 use crate::lock::Known;
 use crate::plugin::Loaded;
 use crate::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
-use crate::tool::Origin;
 
 /// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
 const TOLD_MAX: usize = 20;
@@ -47,6 +46,8 @@ pub(super) enum Verdict {
 pub(super) struct Case<'a> {
     pub(super) found: &'a Found,
     pub(super) settings: PluginConfig,
+    /// What the operator's file grants to its id, and was not granted to it.
+    pub(super) not_agreed: Vec<String>,
     pub(super) known: Option<&'a Known>,
     remembered: &'a Remembered,
 }
@@ -54,19 +55,19 @@ pub(super) struct Case<'a> {
 impl<'a> Case<'a> {
     pub(super) fn new(found: &'a Found, config: &Config, remembered: &'a Remembered) -> Case<'a> {
         let candidate = &found.candidate;
-        Case {
-            found,
-            settings: config.plugin(&candidate.id, &candidate.folder),
-            known: remembered.lock.plugin(&candidate.folder, candidate.id.as_str()),
-            remembered,
-        }
+        let known = remembered.lock.plugin(&candidate.folder, candidate.id.as_str());
+        let agreed = known.and_then(|known| known.grants.as_deref());
+        let settings = config.plugin(&candidate.id, &candidate.folder, agreed);
+        let all = config.plugins.get(&candidate.id).map(|plugin| &plugin.grants);
+        let mut not_agreed = all.cloned().unwrap_or_default().flags();
+        not_agreed.retain(|flag| agreed.is_some_and(|agreed| !agreed.contains(flag)));
+        Case { found, settings, not_agreed, known, remembered }
     }
 
     /// Judges a build that loaded.
     pub(super) fn judge(&self, loaded: Loaded) -> Judged {
         let facts = &loaded.facts;
-        let contract = facts.contract.to_string();
-        let surface = Surface::new(&contract, &facts.imports, &loaded.registration);
+        let surface = surface(&loaded);
         // The bytes of one plugin under the name of another are a stranger's.
         let key = (self.found.candidate.id.to_string(), facts.digest.to_string());
         let age = self.remembered.bundled.get(&key).copied();
@@ -89,8 +90,13 @@ impl<'a> Case<'a> {
         }
         let build = self.known.and_then(|known| known.build.as_ref());
         let build = build.filter(|build| build.digest == trusted);
-        let asks_no_more =
-            build.is_some_and(|build| surface.outline().asks_no_more_than(&build.outline));
+        let outline = surface.outline();
+        let asks_no_more = build.is_some_and(|build| {
+            // Who may replace others' tools might take any name otherwise.
+            let names = || outline.tools.keys().all(|name| build.outline.tools.contains_key(name));
+            outline.asks_no_more_than(&build.outline)
+                && (!self.settings.allow_tool_override || names())
+        });
         match self.settings.update {
             Update::SameNeeds if asks_no_more => Verdict::Trusted { by_rule: true },
             _ => Verdict::Changed,
@@ -101,8 +107,13 @@ impl<'a> Case<'a> {
     pub(super) fn stand_ins(&self) -> Vec<&'a str> {
         let Some(known) = self.known else { return Vec::new() };
         let build = known.build.as_ref().map(|build| build.digest.as_str());
-        let mut digests: Vec<&str> = known.trusted.as_deref().into_iter().chain(build).collect();
-        digests.dedup();
+        let kept = known.kept.iter().rev().map(String::as_str);
+        let mut digests: Vec<&str> = Vec::new();
+        for digest in known.trusted.as_deref().into_iter().chain(build).chain(kept) {
+            if !digests.contains(&digest) {
+                digests.push(digest);
+            }
+        }
         digests
     }
 
@@ -144,11 +155,9 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Tells whether the operator's permission to replace others' tools counts for these bytes:
-    /// in a project's folder only if they were trusted, since ids are not inherited.
+    /// Tells whether the operator's permission to replace others' tools counts for these bytes.
     pub(super) fn may_override(&self, judged: &Judged) -> bool {
-        let vouched = judged.is_trusted() || self.found.origin != Origin::Project;
-        self.settings.allow_tool_override && vouched
+        self.settings.allow_tool_override && judged.is_trusted()
     }
 }
 
@@ -167,8 +176,14 @@ impl Judged {
     }
 }
 
+/// What a build declares.
+pub fn surface(loaded: &Loaded) -> Surface {
+    let contract = loaded.facts.contract.to_string();
+    Surface::new(&contract, &loaded.facts.imports, &loaded.registration)
+}
+
 /// The suspect texts for which a plugin waits, a line each.
-fn suspect(loaded: &Loaded) -> Vec<String> {
+pub fn suspect(loaded: &Loaded) -> Vec<String> {
     let texts = Texts {
         name: &loaded.facts.name,
         version: &loaded.facts.version,

@@ -28,9 +28,9 @@ impl MissingHooks {
     }
 
     /// A registration of nothing else, for a plugin that did not load.
-    pub(super) fn alone(self, id: &PluginId) -> Registration {
+    pub(super) fn alone(self, id: &PluginId, folder: PathBuf) -> Registration {
         Registration {
-            source: SourceId::Plugin { id: id.clone(), folder: PathBuf::new() },
+            source: SourceId::Plugin { id: id.clone(), folder },
             origin: Origin::Project,
             rank: usize::MAX,
             allow_tool_override: false,

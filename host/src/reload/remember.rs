@@ -1,16 +1,16 @@
 //! After loading: what was seen is remembered, and builds that are in order are kept, so that a
 //! later build that is broken or waits does not take a working tool away.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Remembered;
 use crate::difference::Outline;
 use crate::limits::Limits;
-use crate::lock::{self, Build, Known, Lock, LockError, Owner, Pin};
+use crate::lock::{self, Agreed, Build, Known, Lock, LockError, Owner, Pin};
 use crate::registry::Catalog;
-use crate::store::Builds;
+use crate::store::{Builds, Worth};
 use crate::tool::{PluginId, SourceId, ToolName};
 
 /// What a load has shown of one plugin.
@@ -33,6 +33,8 @@ pub(super) struct NewBuild {
     pub(super) outline: Outline,
     /// The operator's rule trusts it from now on.
     pub(super) trust: bool,
+    /// What was trusted, and the last build, when it was judged.
+    pub(super) judged_by: (Option<String>, Option<String>),
 }
 
 /// The names that are a source's own in a catalog, as a reader takes them: those it has, unless
@@ -77,6 +79,11 @@ fn note(lock: &mut Lock, seen: &[Seen], limits: &Limits) {
     for Seen { folder, id, build, .. } in seen {
         let known = lock.plugin_mut(folder, id.as_str());
         let Some(build) = build else { continue };
+        let last = known.build.as_ref().map(|build| build.digest.clone());
+        if (known.trusted.clone(), last) != build.judged_by {
+            // A person, or another host, has decided meanwhile.
+            continue;
+        }
         let digest = build.digest.to_string();
         keep(known, &digest, limits);
         if build.trust {
@@ -100,14 +107,17 @@ fn note(lock: &mut Lock, seen: &[Seen], limits: &Limits) {
 
 /// Removes builds that nobody mentions, and the oldest when there are too many bytes.
 fn prune(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Result<()> {
-    let (mut mentioned, mut needed) = (BTreeSet::new(), BTreeSet::new());
+    let mut worth: BTreeMap<String, Worth> = BTreeMap::new();
     for known in &lock.plugins {
-        let serving = known.build.as_ref().map(|build| &build.digest);
-        needed.extend(serving.into_iter().chain(&known.trusted).cloned());
-        mentioned.extend(known.kept.iter().cloned());
+        let last = known.build.as_ref().map(|build| (&build.digest, Worth::Last));
+        let trusted = known.trusted.as_ref().map(|digest| (digest, Worth::Trusted));
+        let kept = known.kept.iter().map(|digest| (digest, Worth::Older));
+        for (digest, found) in kept.chain(last).chain(trusted) {
+            let known = worth.entry(digest.clone()).or_insert(found);
+            *known = found.max(*known);
+        }
     }
-    mentioned.extend(needed.iter().cloned());
-    builds.prune(&mentioned, &needed, limits.kept_builds_bytes_max.0)
+    builds.prune(&worth, limits.kept_builds_bytes_max.0)
 }
 
 /// A build that a person trusts.
@@ -117,8 +127,10 @@ pub struct Trusted {
     pub pin: Pin,
     /// The file it was read from.
     pub file: PathBuf,
-    /// What it declares, if that was looked at.
-    pub outline: Option<Outline>,
+    /// What it is trusted with.
+    pub agreed: Agreed,
+    /// What it declares.
+    pub outline: Outline,
 }
 
 /// Trusts builds, keeps them, and changes what else a person has decided at once.
@@ -141,13 +153,11 @@ pub fn trust(
         }
     }
     let pruned = lock::change(state, |lock| {
-        for Trusted { pin, outline, .. } in trusted {
-            lock.trust(pin);
+        for Trusted { pin, outline, agreed, .. } in trusted {
+            lock.trust(pin, agreed);
             let known = lock.plugin_mut(&pin.folder, &pin.id);
             keep(known, &pin.digest, limits);
-            if let Some(outline) = outline {
-                known.build = Some(Build { digest: pin.digest.clone(), outline: outline.clone() });
-            }
+            known.build = Some(Build { digest: pin.digest.clone(), outline: outline.clone() });
         }
         more(lock);
         prune(lock, &builds, limits)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::judge::{Case, Judged, Verdict};
 use super::missing::MissingHooks;
 use super::remember::{self, NewBuild, Seen};
-use super::{Pending, Plugin, Ready, Remembered, SourceStatus};
+use super::{Pending, Plugin, Ready, SourceStatus};
 use crate::authority::{Grants, Kind};
 use crate::config::Config;
 use crate::plugin::Candidate;
@@ -18,12 +18,11 @@ pub(super) fn publish(
     mut plugins: Vec<Plugin<'_>>,
     registry: &Registry,
     config: &Config,
-    remembered: &Remembered,
 ) -> (Vec<SourceStatus>, Vec<Seen>) {
     // Whoever comes first counts.
     plugins.sort_by_cached_key(Plugin::turn);
     let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-    let mut seen = Vec::new();
+    let (mut seen, mut hearing) = (Vec::new(), Vec::new());
     for mut plugin in plugins {
         let twin = plugin.serving().and_then(|serving| {
             let id = &plugin.case.found.candidate.id;
@@ -40,11 +39,14 @@ pub(super) fn publish(
                 counted.push((id.clone(), digest, bundled, path.clone()));
             }
         }
-        let (status, registration) = plugin.settle(twin, remembered);
+        let (status, registration) = plugin.settle(twin);
+        let hears = registration.iter().filter(|registration| registration.hooks.is_some());
+        let granted = &plugin.case.settings.grants;
+        hearing.extend(hears.map(|hears| (hears.source.clone(), granted.clone())));
         registrations.extend(registration);
         statuses.push(status);
     }
-    guard(&mut registrations, config);
+    guard(&mut registrations, config, &hearing);
     let catalog = registry.publish(registrations);
     for (seen, source) in seen.iter_mut().map(|seen| {
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
@@ -74,27 +76,27 @@ impl Plugin<'_> {
             digest: Arc::clone(file.digest()),
             outline: file.surface.outline(),
             trust: file.verdict == Verdict::Trusted { by_rule: true },
+            judged_by: (
+                self.case.known.and_then(|known| known.trusted.clone()),
+                known.map(|known| known.digest.clone()),
+            ),
         });
         Seen { folder, id, build, names: Vec::new() }
     }
 
     /// Gives the build that serves its authority. Returns what is to be told, and published.
-    fn settle(
-        &mut self,
-        twin: Option<PathBuf>,
-        remembered: &Remembered,
-    ) -> (SourceStatus, Option<Registration>) {
+    fn settle(&mut self, twin: Option<PathBuf>) -> (SourceStatus, Option<Registration>) {
         let case = &self.case;
         let found = case.found;
-        let folder_trusted = remembered.lock.trusts_folder(&found.candidate.folder);
         let ready = |judged: &Judged| Ready {
             origin: if judged.age.is_some() { Origin::Bundled } else { found.origin },
-            trusted: judged.is_trusted() || folder_trusted,
+            trusted: judged.is_trusted(),
             trusted_by_rule: judged.verdict == Verdict::Trusted { by_rule: true },
             needs: judged.loaded.registration.needs.clone(),
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),
             same_as: None,
+            granted: case.settings.grants.clone(),
             grants: Vec::new(),
             pending: None,
         };
@@ -160,20 +162,40 @@ fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
 
 /// Puts stand-ins where hooks were granted that could stop or change a call, and are not there:
 /// a guard that is changed, damaged or removed must not let pass what it was to stop.
-fn guard(registrations: &mut Vec<Registration>, config: &Config) {
-    for (id, plugin) in &config.plugins {
+///
+/// The operator's grants name an id, and hold for the plugin that was given them; those of a
+/// trusted project are for the plugin of its own folder. A plugin of the same id elsewhere stands
+/// for neither.
+fn guard(registrations: &mut Vec<Registration>, config: &Config, hearing: &[(SourceId, Grants)]) {
+    let project = config.project.as_ref();
+    let of_project = project.iter().flat_map(|project| {
+        project.plugins.iter().map(|(id, plugin)| (id, Some(&project.folder), plugin))
+    });
+    let of_operator = config.plugins.iter().map(|(id, plugin)| (id, None, plugin));
+    for (id, folder, plugin) in of_operator.chain(of_project) {
         let missing = MissingHooks::new(&plugin.grants.hooks);
-        let is_of = |registration: &&mut Registration| matches!(&registration.source, SourceId::Plugin { id: known, .. } if known == id);
-        let mut own: Vec<&mut Registration> = registrations.iter_mut().filter(is_of).collect();
-        if missing.is_empty() || own.iter().any(|registration| registration.hooks.is_some()) {
+        let is_it = |source: &SourceId| match source {
+            SourceId::Plugin { id: known, folder: its } => {
+                known == id && folder.is_none_or(|folder| folder == its)
+            }
+            _ => false,
+        };
+        let is_there = hearing.iter().any(|(source, grants)| {
+            let has_all = plugin.grants.hooks.iter().all(|hook| grants.hooks.contains(hook));
+            is_it(source) && has_all
+        });
+        if missing.is_empty() || is_there {
             continue;
         }
         tracing::warn!(
             "plugin:{id} was granted hooks and gives none, so calls it was to hear of are refused: `toolhost doctor` says why"
         );
-        match own.first_mut() {
+        let mut own = registrations
+            .iter_mut()
+            .filter(|registration| is_it(&registration.source) && registration.hooks.is_none());
+        match own.next() {
             Some(registration) => registration.hooks = Some(Arc::new(missing)),
-            None => registrations.push(missing.alone(id)),
+            None => registrations.push(missing.alone(id, folder.cloned().unwrap_or_default())),
         }
     }
 }
@@ -185,14 +207,23 @@ fn authorise(case: &Case<'_>, judged: &mut Judged) -> Vec<String> {
     let nothing = Grants::default();
     let grants = if trusted { &settings.grants } else { &nothing };
     let mut idle = judged.loaded.grant(grants, &settings.exclusive);
-    // What waits says so itself.
-    if trusted || judged.verdict != Verdict::Free {
+    let Candidate { id, path, .. } = &case.found.candidate;
+    if trusted {
+        let given = |flag: &String| {
+            format!(
+                "{flag} was not granted to the plugin of this folder; if it is meant for it, run `toolhost trust {id}`"
+            )
+        };
+        idle.extend(case.not_agreed.iter().filter(|_| judged.age.is_none()).map(given));
         return idle;
     }
-    let Candidate { id, path, .. } = &case.found.candidate;
     let mut pending: Vec<String> =
         settings.grants.all().into_iter().map(|(_, what): (Kind, String)| what).collect();
-    if settings.allow_tool_override && !case.may_override(judged) {
+    if judged.verdict != Verdict::Free {
+        // What waits says so itself.
+        pending.clear();
+    }
+    if settings.allow_tool_override {
         pending.push("`allow_tool_override`".to_owned());
     }
     idle.extend(pending.into_iter().map(|what| {

@@ -1,7 +1,7 @@
 //! Builds of plugins that were in order, kept by digest: what serves when a newer build is
 //! broken or waits for a person. Nothing is run from here that has not the digest of its name.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -13,6 +13,17 @@ use sha2::{Digest, Sha256};
 /// What nobody has mentioned for so long is not about to be mentioned by another process.
 const UNMENTIONED_MIN: Duration = Duration::from_secs(600);
 const EXTENSION: &str = "wasm";
+
+/// What a kept build is worth; the least comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Worth {
+    /// Newer ones were in order.
+    Older,
+    /// It was the last one in order.
+    Last,
+    /// A person has trusted it.
+    Trusted,
+}
 
 /// The folder of kept builds, which all hosts of one user share.
 #[derive(Clone, Debug)]
@@ -64,17 +75,12 @@ impl Builds {
         Ok(true)
     }
 
-    /// Removes what is not among `mentioned`, and of the others the oldest that are not among
-    /// `needed`, until all together have at most `bytes_max`.
+    /// Removes what is worth nothing, and then the oldest of what is worth the least, until all
+    /// together have at most `bytes_max`.
     ///
     /// # Errors
     /// If the folder cannot be read, or a file not be removed.
-    pub fn prune(
-        &self,
-        mentioned: &BTreeSet<String>,
-        needed: &BTreeSet<String>,
-        bytes_max: u64,
-    ) -> io::Result<()> {
+    pub fn prune(&self, worth: &BTreeMap<String, Worth>, bytes_max: u64) -> io::Result<()> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -84,29 +90,36 @@ impl Builds {
         for entry in entries {
             let entry = entry?;
             let (path, metadata) = (entry.path(), entry.metadata()?);
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let is_build = path.extension().is_some_and(|extension| extension == EXTENSION);
+            let worth = worth.get(&*stem).copied().filter(|_| is_build);
             let modified = metadata.modified()?;
             let age = now.duration_since(modified).unwrap_or_default();
-            let is_build = path.extension().is_some_and(|extension| extension == EXTENSION);
             // Another process may have kept it and be about to say so; or still write it.
-            if (!is_build || !mentioned.contains(&stem)) && age >= UNMENTIONED_MIN {
+            if worth.is_none() && age >= UNMENTIONED_MIN {
                 remove(&path)?;
             } else {
-                kept.push((modified, path, stem, metadata.len()));
+                kept.push((worth.unwrap_or(Worth::Older), modified, path, metadata.len()));
             }
         }
         kept.sort();
         let mut bytes: u64 = kept.iter().map(|(.., length)| length).sum();
-        for (_, path, stem, length) in kept {
+        for (_, _, path, length) in kept {
             if bytes <= bytes_max {
                 break;
             }
-            if !needed.contains(&stem) {
-                remove(&path)?;
-                bytes -= length;
-            }
+            remove(&path)?;
+            bytes -= length;
         }
         Ok(())
+    }
+
+    /// Removes a build that is not what it was.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub fn discard(&self, digest: &str) -> io::Result<()> {
+        remove(&self.path(digest))
     }
 
     fn path(&self, digest: &str) -> PathBuf {
@@ -163,21 +176,27 @@ mod tests {
     fn the_oldest_make_way() {
         let state = tempfile::tempdir().expect("a folder");
         let (builds, digests) = kept(state.path(), &["aaaa", "bbbb", "cccc", "dddd"]);
-        let all: BTreeSet<String> = digests.iter().cloned().collect();
+        let worth = |of: [Worth; 4]| digests.iter().cloned().zip(of).collect::<BTreeMap<_, _>>();
         let there =
             || digests.iter().map(|digest| builds.find(digest).is_some()).collect::<Vec<_>>();
-        builds.prune(&all, &BTreeSet::new(), 16).expect("pruned");
+        let all = worth([Worth::Trusted, Worth::Older, Worth::Last, Worth::Older]);
+        builds.prune(&all, 16).expect("pruned");
         assert_eq!(there(), [true, true, true, true]);
-        // The oldest is needed, so the next ones go.
-        builds.prune(&all, &BTreeSet::from([digests[0].clone()]), 9).expect("pruned");
-        assert_eq!(there(), [true, false, false, true]);
+        // What is worth the least goes first, and of that the oldest.
+        builds.prune(&all, 12).expect("pruned");
+        assert_eq!(there(), [true, false, true, true]);
+        builds.prune(&all, 11).expect("pruned");
+        assert_eq!(there(), [true, false, true, false]);
+        // The bound holds whatever they are worth.
+        builds.prune(&all, 7).expect("pruned");
+        assert_eq!(there(), [true, false, false, false]);
         // What is not mentioned goes only when it is old.
-        builds.prune(&BTreeSet::new(), &BTreeSet::new(), 16).expect("pruned");
-        assert_eq!(there(), [true, false, false, true]);
+        builds.prune(&BTreeMap::new(), 16).expect("pruned");
+        assert_eq!(there(), [true, false, false, false]);
         let old = SystemTime::now() - 2 * UNMENTIONED_MIN;
         let file = File::options().append(true).open(builds.path(&digests[0])).expect("opened");
         file.set_modified(old).expect("aged");
-        builds.prune(&BTreeSet::new(), &BTreeSet::new(), 16).expect("pruned");
-        assert_eq!(there(), [false, false, false, true]);
+        builds.prune(&BTreeMap::new(), 16).expect("pruned");
+        assert_eq!(there(), [false, false, false, false]);
     }
 }

@@ -1,13 +1,11 @@
 //! The first part of the chain: each file that has the tool, and what the registry made of it.
 
-use std::path::Path;
-
 use super::{Section, View};
 use crate::cli::inspect::need_line;
 use crate::cli::problem::shown;
 use crate::registry::SourceReport;
 use crate::reload::{Ready, SourceStatus};
-use crate::tool::{Need, Origin, PluginId, SourceId};
+use crate::tool::{Need, Origin, SourceId};
 
 /// The sources that declare the tool, whoever of them has the name; and copies of their files.
 pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
@@ -73,9 +71,7 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
         }
         _ => steps.push(("registered", format!("`{}` by {source}", view.name))),
     }
-    if let SourceId::Plugin { id, folder } = source {
-        steps.extend(authority(view, (id, folder), ready));
-    }
+    steps.extend(authority(view, ready));
     Some(Section { title: source.to_string(), steps })
 }
 
@@ -92,15 +88,11 @@ fn left_out(view: &View<'_>, report: &SourceReport) -> Option<String> {
 }
 
 /// What the plugin asks for on behalf of the tool, and what it was granted.
-fn authority(
-    view: &View<'_>,
-    (id, folder): (&PluginId, &Path),
-    ready: &Ready,
-) -> impl Iterator<Item = (&'static str, String)> {
+fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static str, String)> {
     let is_for_it =
         |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|tool| tool == view.name);
     let asks: Vec<String> = ready.needs.iter().filter(is_for_it).map(need_line).collect();
-    let grants = view.host.config().plugin(id, folder).grants.flags();
+    let grants = ready.granted.flags();
     let listed = |texts: Vec<String>| match texts.as_slice() {
         [] => "nothing".to_owned(),
         texts => texts.join("; "),

@@ -4,16 +4,15 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::authority::Grants;
 use crate::cli::failure::Failure;
 use crate::cli::inspect::{need_json, need_line};
 use crate::cli::problem::shown;
 use crate::cli::ui::Ui;
-use crate::config::{Config, ServerConfig};
+use crate::config::{PluginConfig, ServerConfig, Update};
 use crate::reload::{Ready, SourceStatus};
 use crate::text;
 use crate::text::suspect::visible;
-use crate::tool::SourceId;
+use crate::tool::{PluginId, SourceId};
 
 /// A source, and its file if it has no name.
 pub(super) fn name(status: &SourceStatus) -> String {
@@ -26,7 +25,7 @@ pub(super) fn name(status: &SourceStatus) -> String {
 /// A plugin: its bytes, what it asks for and has been granted, what to look at, what differs.
 pub(super) fn plugin(
     ui: &Ui,
-    config: &Config,
+    said: &PluginConfig,
     status: &SourceStatus,
     ready: &Ready,
 ) -> Result<(), Failure> {
@@ -43,8 +42,7 @@ pub(super) fn plugin(
     for need in needs.iter().skip(1) {
         line(format!("           {need}"))?;
     }
-    let flags = granted(config, status).flags();
-    line(format!("  granted  {}", some(&flags.join(" "))))?;
+    line(format!("  granted  {}", some(&permitted(said))))?;
     let Some(pending) = &ready.pending else { return Ok(()) };
     line(format!("  pending  {}; {}", pending.why, pending.meanwhile))?;
     if !pending.suspicions.is_empty() {
@@ -65,10 +63,25 @@ pub(super) fn plugin(
     }
 }
 
-fn granted(config: &Config, status: &SourceStatus) -> Grants {
-    match &status.source {
-        Some(SourceId::Plugin { id, folder }) => config.plugin(id, folder).grants,
-        _ => Grants::default(),
+/// All that a file says a plugin may, as flags and keys.
+fn permitted(said: &PluginConfig) -> String {
+    let mut all = said.grants.flags();
+    if said.allow_tool_override {
+        all.push("allow_tool_override (it may replace tools of others)".to_owned());
+    }
+    if said.update == Update::SameNeeds {
+        all.push(
+            "update = \"same-needs\" (new bytes that ask for no more need no trust)".to_owned(),
+        );
+    }
+    all.join(" ")
+}
+
+/// The id of a plugin.
+pub(super) fn id(status: &SourceStatus) -> Option<&PluginId> {
+    match status.source.as_ref()? {
+        SourceId::Plugin { id, .. } => Some(id),
+        _ => None,
     }
 }
 
@@ -76,32 +89,23 @@ fn some(text: &str) -> &str {
     if text.is_empty() { "nothing" } else { text }
 }
 
-/// What a project's file says that counts once it is trusted, besides grants of its plugins.
-pub(super) fn config(
-    ui: &Ui,
-    file: &Path,
-    text: Option<&str>,
-    config: &Config,
-    plugins: &[(&SourceStatus, &Ready)],
-) -> Result<(), Failure> {
+/// Lines of a project's file that are shown; a person reads the rest there.
+const SHOWN_LINES_MAX: usize = 400;
+
+/// A project's file, word for word: all of it counts once it is trusted.
+pub(super) fn config(ui: &Ui, file: &Path, text: Option<&str>) -> Result<(), Failure> {
     let Some(text) = text else { return Ok(()) };
     let digest = crate::plugin::digest(text.as_bytes());
     ui.line(&format!("{}: sha256:{digest}", shown(file)))?;
-    for (id, settings) in &config.plugins {
-        let is_here = plugins.iter().any(|(status, _)| {
-            matches!(&status.source, Some(SourceId::Plugin { id: known, .. }) if known == id)
-        });
-        let whose = if is_here { "" } else { " (which is not here now)" };
-        let mut all = settings.grants.flags();
-        if settings.allow_tool_override {
-            all.push("allow_tool_override".to_owned());
+    for line in text.lines().take(SHOWN_LINES_MAX) {
+        ui.line(text::one_line(&format!("  | {}", visible(line))).trim_end())?;
+    }
+    match text.lines().count().saturating_sub(SHOWN_LINES_MAX) {
+        0 => Ok(()),
+        more => {
+            ui.line(&format!("  and {more} more lines, which would count as well: read them there"))
         }
-        ui.line(&text::one_line(&format!("  plugin:{id}{whose} has {}", some(&all.join(" ")))))?;
     }
-    for (name, entry) in &config.servers {
-        server(ui, name, entry)?;
-    }
-    Ok(())
 }
 
 /// A server: how it is started or reached. Values of variables and headers may be secret.
