@@ -26,7 +26,7 @@ use crate::tool::PluginId;
 /// Lets a plugin use something, from now on.
 ///
 /// The grant is written to the operator's `toolhost.toml` and holds for the plugin's present
-/// bytes: when they change, it gives nothing until it is granted again. A plugin gets of a grant
+/// bytes: when they change, the new ones wait until `toolhost trust` or another grant. A plugin gets of a grant
 /// what it asks for; `toolhost inspect FILE` shows that.
 #[derive(Debug, clap::Args)]
 pub(super) struct GrantArguments {

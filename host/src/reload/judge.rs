@@ -45,7 +45,9 @@ pub(super) enum Verdict {
 /// What is said of one plugin, and remembered of it.
 pub(super) struct Case<'a> {
     pub(super) found: &'a Found,
-    pub(super) settings: PluginConfig,
+    settings: PluginConfig,
+    /// The same for a bundled plugin, whose grants are of its id.
+    bundled: PluginConfig,
     /// What the operator's file grants to its id, and was not granted to it.
     pub(super) not_agreed: Vec<String>,
     pub(super) known: Option<&'a Known>,
@@ -61,7 +63,13 @@ impl<'a> Case<'a> {
         let all = config.plugins.get(&candidate.id).map(|plugin| &plugin.grants);
         let mut not_agreed = all.cloned().unwrap_or_default().flags();
         not_agreed.retain(|flag| agreed.is_some_and(|agreed| !agreed.contains(flag)));
-        Case { found, settings, not_agreed, known, remembered }
+        let bundled = config.plugin(&candidate.id, &candidate.folder, None);
+        Case { found, settings, bundled, not_agreed, known, remembered }
+    }
+
+    /// What is said of the plugin, for one build of it.
+    pub(super) fn settings(&self, judged: &Judged) -> &PluginConfig {
+        if judged.age.is_some() { &self.bundled } else { &self.settings }
     }
 
     /// Judges a build that loaded.
@@ -157,7 +165,7 @@ impl<'a> Case<'a> {
 
     /// Tells whether the operator's permission to replace others' tools counts for these bytes.
     pub(super) fn may_override(&self, judged: &Judged) -> bool {
-        self.settings.allow_tool_override && judged.is_trusted()
+        self.settings(judged).allow_tool_override && judged.is_trusted()
     }
 }
 

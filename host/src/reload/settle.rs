@@ -40,9 +40,12 @@ pub(super) fn publish(
             }
         }
         let (status, registration) = plugin.settle(twin);
-        let hears = registration.iter().filter(|registration| registration.hooks.is_some());
-        let granted = &plugin.case.settings.grants;
-        hearing.extend(hears.map(|hears| (hears.source.clone(), granted.clone())));
+        if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
+            && hears.hooks.is_some()
+        {
+            let granted = plugin.case.settings(serving).grants.clone();
+            hearing.push((hears.source.clone(), granted));
+        }
         registrations.extend(registration);
         statuses.push(status);
     }
@@ -96,7 +99,7 @@ impl Plugin<'_> {
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),
             same_as: None,
-            granted: case.settings.grants.clone(),
+            granted: case.settings(judged).grants.clone(),
             grants: Vec::new(),
             pending: None,
         };
@@ -202,7 +205,7 @@ fn guard(registrations: &mut Vec<Registration>, config: &Config, hearing: &[(Sou
 
 /// Gives a build what its plugin was granted, if it is trusted. Returns why a grant gives nothing.
 fn authorise(case: &Case<'_>, judged: &mut Judged) -> Vec<String> {
-    let settings = &case.settings;
+    let settings = case.settings(judged);
     let trusted = judged.is_trusted();
     let nothing = Grants::default();
     let grants = if trusted { &settings.grants } else { &nothing };
