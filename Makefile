@@ -4,7 +4,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TOOLHOST := $(TARGET)/release/toolhost
 DATA := host/data/toolsets.json
 
-.PHONY: run test install bench fuzz
+.PHONY: run test install bench soak fuzz
 
 run:
 	@sh plugins/setup.sh rust
@@ -37,12 +37,19 @@ install:
 
 bench:
 	@sh plugins/setup.sh rust
-	cargo bench --package toolhost
+	cargo bench --package toolhost --bench costs
 
-# A minute for each target of tests/fuzz; MINUTES=60 takes longer, TARGETS=lock takes one. What it
+# Which one runs, for how many minutes; calls a second and the seed: host/benches/soak/main.rs.
+SOAK ?= mixed
+soak: MINUTES ?= 10
+soak:
+	@sh plugins/setup.sh rust
+	cargo bench --package toolhost --bench soak -- run=$(SOAK) minutes=$(MINUTES) $(OPTIONS)
+
+# Each target of tests/fuzz for a minute; MINUTES=60 takes longer, TARGETS=lock takes one. What it
 # finds is in tests/fuzz/artifacts, and becomes a test.
-MINUTES ?= 1
 TARGETS ?= component registration configuration lock arguments audit
+fuzz: MINUTES ?= 1
 fuzz:
 	@command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
 	@for target in $(TARGETS); do \

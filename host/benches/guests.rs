@@ -13,13 +13,7 @@ pub(crate) struct Guests {
 pub(crate) async fn build() -> Guests {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = TempDir::new().expect("a folder");
-    let request = BuildRequest {
-        folder: root.join("tests/guests"),
-        out: folder.path().to_owned(),
-        environment: std::env::vars_os().collect(),
-        show_messages: false,
-    };
-    author::build(&request).await.expect("guests that build");
+    build_rust("tests/guests", folder.path()).await;
     let scripts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts");
     let built =
         Command::new("sh").arg(root.join("tests/guests/scripts/build.sh")).arg(&scripts).status();
@@ -28,6 +22,17 @@ pub(crate) async fn build() -> Guests {
         std::fs::copy(scripts.join(name), folder.path().join(name)).expect("copied");
     }
     Guests { folder }
+}
+
+/// Builds the Rust components of a folder of this repository.
+pub(crate) async fn build_rust(source: &str, out: &Path) {
+    let request = BuildRequest {
+        folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source),
+        out: out.to_owned(),
+        environment: std::env::vars_os().collect(),
+        show_messages: false,
+    };
+    author::build(&request).await.expect("guests that build");
 }
 
 impl Guests {

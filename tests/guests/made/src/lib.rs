@@ -15,7 +15,8 @@
 //!
 //! An answer is `echo` (the arguments), or an object with one of `text`, `json`, `fail`, `bad`,
 //! `missing`, `repeat` (text and count), `env` (a variable's value), `kv` (the value of a key, or why
-//! there is none) or `spin`.
+//! there is none), `log` (so many lines), `spin`, `sleep`, `recurse`, `trap` or `grab` (memory until
+//! there is none).
 
 use std::hint::black_box;
 
@@ -79,6 +80,15 @@ impl Guest for Plugin {
                     Err(error) => error.to_string(),
                 }),
                 "env" => Content::Text(std::env::var(text(value)).unwrap_or_default()),
+                "log" => {
+                    let lines = value.as_u64().unwrap_or_default();
+                    (0..lines).for_each(|n| toolhost_sdk::log::warn(&format!("line {n}")));
+                    Content::Text("said".to_owned())
+                }
+                "sleep" => sleep(),
+                "recurse" => recurse(),
+                "trap" => panic!("{}", text(value)),
+                "grab" => grab(),
                 _ => spin(),
             },
         };
@@ -99,6 +109,14 @@ fn recurse() -> ! {
         black_box(deeper(black_box(n + 1)) + 1)
     }
     panic!("{}", deeper(0))
+}
+
+/// Takes memory and touches it, until it is refused.
+fn grab() -> ! {
+    let mut blocks = Vec::new();
+    loop {
+        blocks.push(black_box(vec![1_u8; 1 << 20]));
+    }
 }
 
 fn sleep() -> ! {

@@ -1,0 +1,196 @@
+//! Good tools beside hostile ones, at a fixed rate: first the good ones alone, then all together.
+//!
+//! Bounds: every good call answers rightly, and every hostile one ends as foreseen; the p99 of
+//! each good tool stays under twice its quiet one; hostile calls really run; the rate is reached;
+//! memory, open files and threads stay where they were.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use toolhost::Host;
+
+use crate::Options;
+use crate::load::{self, Arrivals, Phase, Tally, lock};
+use crate::tools::{self, Kind, Nature};
+use crate::vitals::{Vitals, Watching};
+
+/// How much longer the p99 of a good tool may be beside hostile ones.
+const P99_RATIO_MAX: f64 = 2.0;
+/// A shorter quiet p99 counts as this long: guests yield every millisecond, so that is what two
+/// endless loops on two cores cost everybody else.
+const QUIET_P99_MIN: Duration = Duration::from_millis(1);
+/// Of the wanted rate, what must be reached.
+const RATE_SHARE_MIN: f64 = 0.98;
+/// In so much time at least one hostile call of each kind must have run and not been refused.
+const HOSTILE_EVERY_MAX: Duration = Duration::from_secs(10);
+/// How much memory may grow: by the larger of these.
+const GROWTH_SHARE_MAX: f64 = 0.10;
+const GROWTH_MIB_MAX: f64 = 64.0;
+/// How many more open files there may be at the end.
+const MORE_FILES_MAX: usize = 16;
+/// And threads: a call may have one that waits for a disk, of which the runtime forgets none that
+/// was used within ten seconds.
+const MORE_THREADS_MAX: usize = 64;
+const WARM_UP: Duration = Duration::from_secs(5);
+/// Of the whole time, the quiet part.
+const QUIET_SHARE: f64 = 0.1;
+const QUIET_MIN: Duration = Duration::from_secs(10);
+
+/// Returns the bounds that were not kept, as sentences.
+pub(crate) fn run(options: &Options) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _within = runtime.enter();
+    // In memory where there is such a folder: the disk of the machine is not what is measured.
+    let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let home = home.expect("a folder");
+    let host = runtime.block_on(tools::host(&home));
+    let kinds = tools::kinds();
+    let quiet_time = options.time.mul_f64(QUIET_SHARE).max(QUIET_MIN);
+    let mixed_time = options.time.saturating_sub(quiet_time).max(QUIET_MIN);
+    println!(
+        "mixed: {} calls a second, {} s quiet and {} s beside hostile guests, seed {}, {} cores",
+        options.rate,
+        quiet_time.as_secs(),
+        mixed_time.as_secs(),
+        options.seed,
+        std::thread::available_parallelism().map_or(1, usize::from),
+    );
+    let phase = |time, hostile, host: &Arc<Host>| {
+        let arrivals = Arrivals { rate: options.rate, time, seed: options.seed, hostile };
+        load::run(host, &kinds, &arrivals)
+    };
+    phase(WARM_UP, false, &host);
+    let quiet = phase(quiet_time, false, &host);
+    let watching = Watching::start();
+    let mixed = phase(mixed_time, true, &host);
+    let vitals = watching.end();
+
+    let mut broken = Vec::new();
+    tools_table(&kinds, &quiet, &mixed, &mut broken);
+    rates(&kinds, "quiet", &quiet, &mut broken, (options.rate, quiet_time, false));
+    rates(&kinds, "mixed", &mixed, &mut broken, (options.rate, mixed_time, true));
+    memory(&vitals, &mut broken);
+    broken
+}
+
+fn tools_table(kinds: &[Kind], quiet: &Phase, mixed: &Phase, broken: &mut Vec<String>) {
+    println!(
+        "{:<18} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>6}  ends",
+        "tool", "calls", "wrong", "p50 ms", "p99 ms", "quiet p50", "quiet p99", "ratio"
+    );
+    for (place, kind) in kinds.iter().enumerate() {
+        let (before, now) = (&quiet.tallies[place], &mixed.tallies[place]);
+        let is_good = kind.nature == Nature::Good;
+        let [p50, p99] = [0.5, 0.99].map(|share| now.latencies.quantile(share));
+        let [quiet_p50, quiet_p99] = [0.5, 0.99].map(|share| before.latencies.quantile(share));
+        let ratio = p99.as_secs_f64() / quiet_p99.max(QUIET_P99_MIN).as_secs_f64();
+        let quiet = if is_good {
+            format!("{:>10.3} {:>10.3} {ratio:>6.2}", millis(quiet_p50), millis(quiet_p99))
+        } else {
+            format!("{:>10} {:>10} {:>6}", "", "", "")
+        };
+        println!(
+            "{:<18} {:>9} {:>9} {:>10.3} {:>10.3} {quiet}  {:?}",
+            kind.tool,
+            now.latencies.count(),
+            wrong_count(now),
+            millis(p50),
+            millis(p99),
+            lock(&now.ends),
+        );
+        for tally in [before, now] {
+            if let Some(wrong) = &*lock(&tally.wrong) {
+                let (tool, count) = (&kind.tool, wrong_count(tally));
+                broken.push(format!("{count} calls of {tool} ended otherwise; the first {wrong}"));
+            }
+        }
+        if is_good && ratio > P99_RATIO_MAX {
+            broken.push(format!(
+                "the p99 of {} is {:.3} ms beside hostile guests, {ratio:.2} times its quiet {:.3} ms; allowed is {P99_RATIO_MAX}, where less than {:.0} ms counts as such",
+                kind.tool, millis(p99), millis(quiet_p99), millis(QUIET_P99_MIN),
+            ));
+        }
+    }
+}
+
+fn rates(
+    kinds: &[Kind],
+    name: &str,
+    phase: &Phase,
+    broken: &mut Vec<String>,
+    (rate, time, hostile): (u64, Duration, bool),
+) {
+    let sum = |wanted: fn(&Kind) -> bool| -> u32 {
+        kinds.iter().filter(|kind| wanted(kind)).map(|kind| kind.weight).sum()
+    };
+    let good = f64::from(sum(|kind| kind.nature == Nature::Good)) / f64::from(sum(|_| true));
+    let wanted = rate as f64 * if hostile { 1.0 } else { good };
+    println!(
+        "{name}: {} calls, {:.0} a second of {wanted:.0}, begun late by {:.3} ms (p50), {:.3} ms (p99)",
+        phase.begun,
+        phase.rate,
+        millis(phase.lag.quantile(0.5)),
+        millis(phase.lag.quantile(0.99)),
+    );
+    if phase.rate < wanted * RATE_SHARE_MIN {
+        broken.push(format!("{name}: {:.0} calls a second of {wanted:.0}", phase.rate));
+    }
+    if phase.left > 0 {
+        broken.push(format!("{name}: {} calls never ended", phase.left));
+    }
+    if !hostile {
+        return;
+    }
+    for (kind, tally) in kinds.iter().zip(&phase.tallies) {
+        let (ran, calls) = (tally.ran(), tally.latencies.count());
+        let least = time.as_secs_f64() / HOSTILE_EVERY_MAX.as_secs_f64();
+        if kind.nature == Nature::Hostile && (ran as f64) < least {
+            broken.push(format!("only {ran} of {calls} calls of {} ran", kind.tool));
+        }
+    }
+}
+
+/// Guests that take memory come and go; what stays is the least of a while.
+fn memory(vitals: &[Vitals], broken: &mut Vec<String>) {
+    let fifth = (vitals.len() / 5).max(1);
+    let least = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(f64::MAX, f64::min);
+    let most = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(0.0, f64::max);
+    println!(
+        "{:>8} {:>12} {:>12} {:>7} {:>7}",
+        "second", "least MiB", "most MiB", "files", "threads"
+    );
+    for part in vitals.chunks(fifth) {
+        let (files, threads) =
+            part.iter().fold((0, 0), |most, v| (v.files.max(most.0), v.threads.max(most.1)));
+        let (second, least, most) = (part[0].second, least(part), most(part));
+        println!("{second:>8} {least:>12.1} {most:>12.1} {files:>7} {threads:>7}");
+    }
+    // The first fifth warms up.
+    let parts: Vec<&[Vitals]> = vitals.chunks(fifth).collect();
+    let (warm, end) = (parts[1.min(parts.len() - 1)], parts[4.min(parts.len() - 1)]);
+    let (before, after) = (least(warm), least(end));
+    let growth = after - before;
+    println!("memory: {before:.1} MiB warm, {after:.1} MiB at the end: {growth:+.1} MiB");
+    if growth > GROWTH_MIB_MAX.max(before * GROWTH_SHARE_MAX) {
+        broken.push(format!("memory grew from {before:.1} MiB to {after:.1} MiB"));
+    }
+    let held = |part: &[Vitals], of: fn(&Vitals) -> usize| part.iter().map(of).min().unwrap_or(0);
+    let files: fn(&Vitals) -> usize = |v| v.files;
+    for (what, of, more_max) in
+        [("files", files, MORE_FILES_MAX), ("threads", |v| v.threads, MORE_THREADS_MAX)]
+    {
+        let (before, after) = (held(warm, of), held(end, of));
+        if after > before + more_max {
+            broken.push(format!("there were {before} {what} when warm and {after} at the end"));
+        }
+    }
+}
+
+fn wrong_count(tally: &Tally) -> u64 {
+    tally.wrong_count.load(Ordering::Relaxed)
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
