@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
+    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, Method, OutgoingBody, OutgoingRequest,
+    RequestOptions, Scheme,
 };
 use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
@@ -128,8 +129,7 @@ fn answer(response: FutureIncomingResponse, keep: usize) -> Result<Value, String
         .into_iter()
         .map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned()))
         .collect();
-    let (bytes, count, error) =
-        read(response.consume().map_err(|()| "the body was taken")?, keep);
+    let (bytes, count, error) = read(response.consume().map_err(|()| "the body was taken")?, keep);
     let body = String::from_utf8_lossy(&bytes).into_owned();
     Ok(
         json!({ "status": status, "headers": headers, "body": body, "bytes": count, "body_error": error }),
