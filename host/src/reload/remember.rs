@@ -175,3 +175,41 @@ fn keep(known: &mut Known, digest: &str, limits: &Limits) {
     let over = known.kept.len().saturating_sub(limits.kept_builds_max.0);
     known.kept.drain(..over);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a host saw that had judged by these digests: what was trusted, and the last build.
+    fn seen(digest: &str, trusted: Option<&str>, last: Option<&str>) -> Seen {
+        let build = NewBuild {
+            file: "/p/weather.wasm".into(),
+            digest: digest.into(),
+            outline: Outline::default(),
+            trust: true,
+            judged_by: (trusted.map(str::to_owned), last.map(str::to_owned)),
+        };
+        let id = PluginId::from_stem("weather").expect("an id");
+        Seen { folder: "/p".into(), id, build: Some(build), names: Vec::new() }
+    }
+
+    #[test]
+    fn what_was_decided_meanwhile_stands() {
+        let (mut lock, limits) = (Lock::default(), Limits::default());
+        note(&mut lock, &[seen("one", None, None)], &limits);
+        let known = |lock: &Lock| lock.plugin(Path::new("/p"), "weather").expect("known").clone();
+        assert_eq!(known(&lock).trusted.as_deref(), Some("one"));
+        // A slow host had judged before that; another one after it.
+        note(&mut lock, &[seen("slow", None, None)], &limits);
+        assert_eq!(known(&lock).trusted.as_deref(), Some("one"));
+        note(&mut lock, &[seen("two", Some("one"), Some("one"))], &limits);
+        assert_eq!(known(&lock).trusted.as_deref(), Some("two"));
+        // A person revokes while a host loads.
+        lock.plugin_mut(Path::new("/p"), "weather").trusted = None;
+        note(&mut lock, &[seen("three", Some("two"), Some("two"))], &limits);
+        assert_eq!(
+            (known(&lock).trusted, known(&lock).kept),
+            (None, vec!["one".to_owned(), "two".to_owned()])
+        );
+    }
+}
