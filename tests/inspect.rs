@@ -260,7 +260,7 @@ fn a_poisoned_plugin() {
 
             Imports, which are what it could ask for at most:
               refuses without a grant: environment, values kept between calls
-              reaches nothing outside: clock, random numbers, standard streams and exit, waiting and streams
+              reaches nothing outside: clock, random numbers, log, standard streams and exit, waiting and streams
               A language's standard library imports some of these by itself.
 
             Tools:
