@@ -47,9 +47,9 @@ async fn spin(limits: &str, count: usize) -> (usize, Vec<CallError>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flooded_plugin_starves_nobody() {
     // As much room as there are cores, so that the flood could hold all of it for minutes.
-    let host =
-        host("calls_per_core_max = 1\ncalls_per_source_max = 1024\npermit_wait_max = \"30s\"")
-            .await;
+    let limits = "calls_per_core_max = 1\ncalls_per_source_max = 1024\n\
+                  waiting_per_source_max = 64\npermit_wait_max = \"30s\"";
+    let host = host(limits).await;
     let mut flood = at_once(&host, 1_000, "sleep", &json!({ "n": 300 }));
     let mut refused = Vec::new();
     while refused.len() < 800 {
