@@ -16,6 +16,7 @@ mod imports;
 mod instance;
 mod loaded;
 mod loader;
+mod long;
 mod optional;
 mod rights;
 mod secrets;

@@ -1,7 +1,8 @@
 //! Long runs that do not belong in CI, each by its name: `make soak` runs `mixed`.
 //!
-//! `cargo bench -p toolhost --bench soak -- run=mixed minutes=10 rate=2000 seed=1` sets all there
-//! is to set. A run prints what it measured, and ends with exit code 1 and one sentence for each
+//! `cargo bench -p toolhost --bench soak -- run=mixed minutes=10 rate=2000 seed=1
+//! hostile=panics,floods_the_log` sets all there is to set; without the last, every hostile tool
+//! takes part. A run prints what it measured, and ends with exit code 1 and one sentence for each
 //! bound that was not kept. Without `run=` nothing runs, so that `cargo bench` stays short.
 
 #![expect(clippy::print_stdout, reason = "a soak prints its tables")]
@@ -29,6 +30,8 @@ pub(crate) struct Options {
     pub(crate) rate: u64,
     /// Of the order of calls.
     pub(crate) seed: u64,
+    /// The hostile tools that take part, if not all.
+    pub(crate) hostile: Option<Vec<String>>,
 }
 
 fn main() -> ExitCode {
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn read(words: &[String]) -> Result<Option<Options>, String> {
-    let (mut run, mut minutes, mut rate, mut seed) = (None, 10.0, 2_000, 1);
+    let (mut run, mut minutes, mut rate, mut seed, mut hostile) = (None, 10.0, 2_000, 1, None);
     for (name, value) in words.iter().filter_map(|word| word.split_once('=')) {
         let wrong = || format!("`{name}={value}` is not understood; give a number above 0");
         match name {
@@ -62,14 +65,15 @@ fn read(words: &[String]) -> Result<Option<Options>, String> {
             "minutes" => minutes = value.parse().ok().filter(|m| *m > 0.0).ok_or_else(wrong)?,
             "rate" => rate = value.parse().ok().filter(|rate| *rate > 0).ok_or_else(wrong)?,
             "seed" => seed = value.parse().map_err(|_| wrong())?,
+            "hostile" => hostile = Some(value.split(',').map(str::to_owned).collect()),
             _ => {
                 return Err(format!(
-                    "there is no option `{name}`; there are run, minutes, rate, seed"
+                    "there is no option `{name}`; there are run, minutes, rate, seed, hostile"
                 ));
             }
         }
     }
     let time = Duration::try_from_secs_f64(minutes * 60.0);
     let time = time.map_err(|_| format!("`minutes={minutes}` is too long"))?;
-    Ok(run.map(|_| Options { time, rate, seed }))
+    Ok(run.map(|_| Options { time, rate, seed, hostile }))
 }

@@ -45,7 +45,10 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
     let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let home = home.expect("a folder");
     let host = runtime.block_on(tools::host(&home));
-    let kinds = tools::kinds();
+    let mut kinds = tools::kinds();
+    if let Some(names) = &options.hostile {
+        kinds.retain(|kind| kind.nature == Nature::Good || names.contains(&kind.tool));
+    }
     let quiet_time = options.time.mul_f64(QUIET_SHARE).max(QUIET_MIN);
     let mixed_time = options.time.saturating_sub(quiet_time).max(QUIET_MIN);
     println!(

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
     Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
@@ -14,6 +15,7 @@ use wasmtime::{
 
 use super::bindings::Plugin;
 use super::imports::{environment, errors, files, http};
+use super::long::LongGuests;
 use super::store::Guest;
 use crate::limits::{Limits, Share};
 use crate::turns::{Bounds, Turns};
@@ -42,6 +44,10 @@ pub(super) struct Engine {
     pub(super) limits: Arc<Limits>,
     /// Turns of guests that run beside calls: checks, descriptions and hooks.
     pub(super) beside: Turns,
+    /// Where guests go on that run long.
+    pub(super) long: LongGuests,
+    /// Places of the pool. A guest that was stopped has its own until it is dropped.
+    pub(super) places: Arc<Semaphore>,
     clock: Arc<Clock>,
 }
 
@@ -72,7 +78,9 @@ impl Engine {
             waiting_of_one: limits.waiting_max.0,
             waiting: limits.waiting_max.0,
         });
-        Ok(Engine { wasmtime, linker, memory, limits, beside, clock })
+        let places = Arc::new(Semaphore::new(instances_max));
+        let long = LongGuests::default();
+        Ok(Engine { wasmtime, linker, memory, limits, beside, long, places, clock })
     }
 
     /// Makes the clock run for a guest, as long as the returned value lives.

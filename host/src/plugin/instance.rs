@@ -1,8 +1,6 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
-use std::future::poll_fn;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -181,12 +179,6 @@ impl PluginTool {
         let transfer_bytes_max = limits.transfer_bytes_max();
         let meter = Arc::clone(&invocation.meter);
         let rights = self.rights_of_call(invocation.dirs)?;
-        let mut store =
-            store::new(&self.plugin, meter, invocation.progress, transfer_bytes_max, rights)
-                .map_err(|error| {
-                    CallError::new(Code::Internal, "a granted directory is gone")
-                        .with_log(error.to_string())
-                })?;
         let context = types::CallContext {
             session_id: invocation.caller.session.clone(),
             task_id: invocation.caller.task.clone(),
@@ -196,21 +188,31 @@ impl PluginTool {
             ),
             extensions: Vec::new(),
         };
-        let running = async {
-            let instance = self.plugin.instantiate(&mut store).await?;
-            let tool = self.spec.name.as_str();
-            instance.call_call(&mut store, tool, invocation.arguments, &context).await
-        };
-        let answer = timed(&invocation.meter, running).await;
-        match answer {
-            Ok(Ok(output)) => {
-                let output = convert::output(output, limits)?;
-                invocation.meter.saw_output(output.len());
-                Ok(output)
+        let (plugin, progress) = (Arc::clone(&self.plugin), invocation.progress);
+        let (tool, arguments) = (self.spec.name.clone(), invocation.arguments.to_owned());
+        let counting = Arc::clone(&meter);
+        // The guest, its memory and what it answers: all that may take long.
+        let running = async move {
+            let made = store::new(&plugin, counting, progress, transfer_bytes_max, rights).await;
+            let mut store = made.map_err(|error| {
+                CallError::new(Code::Internal, "a granted directory is gone")
+                    .with_log(error.to_string())
+            })?;
+            let answer = match plugin.instantiate(&mut store).await {
+                Ok(instance) => {
+                    instance.call_call(&mut store, tool.as_str(), &arguments, &context).await
+                }
+                Err(error) => Err(error),
+            };
+            let limits = &plugin.engine.limits;
+            match answer {
+                Ok(Ok(output)) => convert::output(output, limits),
+                Ok(Err(error)) => Err(convert::tool_error(error, limits)),
+                Err(error) => Err(stopped(&error, store.data(), transfer_bytes_max, limits)),
             }
-            Ok(Err(error)) => Err(convert::tool_error(error, limits)),
-            Err(error) => Err(stopped(&error, store.data(), transfer_bytes_max, limits)),
-        }
+        };
+        let answer = engine.long.run(Arc::clone(&meter), running).await;
+        answer.inspect(|output| meter.saw_output(output.len()))
     }
 }
 
@@ -259,18 +261,23 @@ impl Prepared {
     /// # Cancel safety
     /// Dropping the future stops the guest.
     pub(super) async fn register(
-        &self,
+        self: &Arc<Self>,
         meter: Arc<Meter>,
     ) -> Result<Result<types::Registration, String>, CallError> {
-        let limits = &self.engine.limits;
-        let allowed = limits.registration_bytes_max.0;
-        let mut store = store::new(self, meter, None, allowed, Arc::default())
-            .map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
-        let answer = match self.instantiate(&mut store).await {
-            Ok(instance) => instance.call_register(&mut store).await,
-            Err(error) => Err(error),
+        let (plugin, counting) = (Arc::clone(self), Arc::clone(&meter));
+        let registering = async move {
+            let limits = &plugin.engine.limits;
+            let allowed = limits.registration_bytes_max.0;
+            let store = store::new(&plugin, counting, None, allowed, Arc::default()).await;
+            let mut store =
+                store.map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
+            let answer = match plugin.instantiate(&mut store).await {
+                Ok(instance) => instance.call_register(&mut store).await,
+                Err(error) => Err(error),
+            };
+            answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
         };
-        answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
+        self.engine.long.run(meter, registering).await
     }
 
     async fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<Plugin> {
@@ -334,19 +341,6 @@ fn crash(error: &wasmtime::Error) -> String {
         return "it ended its own process".to_owned();
     }
     text::cut(&text::one_line(&error.root_cause().to_string()), 200)
-}
-
-/// Runs a guest, and counts the time in which it has a CPU: not that in which it waits for a
-/// request, or for its turn.
-async fn timed<T>(meter: &Meter, running: impl Future<Output = T>) -> T {
-    let mut running = pin!(running);
-    poll_fn(|context| {
-        let start = Instant::now();
-        let polled = running.as_mut().poll(context);
-        meter.guest_ran(start.elapsed());
-        polled
-    })
-    .await
 }
 
 fn milliseconds(duration: Duration) -> u32 {

@@ -312,7 +312,7 @@ impl Loader {
 
     async fn register(
         &self,
-        prepared: &Prepared,
+        prepared: &Arc<Prepared>,
         exported: Exported,
         meter: &Arc<Meter>,
     ) -> Result<convert::Registered, LoadError> {

@@ -49,18 +49,19 @@ struct Patience {
 }
 
 impl Prepared {
-    fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<Store<Guest>, String> {
+    async fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<Store<Guest>, String> {
         let transfer_bytes_max = self.engine.limits.transfer_bytes_max();
-        store::new(self, meter, None, transfer_bytes_max, rights)
-            .map_err(|error| format!("a granted directory is gone: {error}"))
+        let store = store::new(self, meter, None, transfer_bytes_max, rights).await;
+        store.map_err(|error| format!("a granted directory is gone: {error}"))
     }
 
     /// Waits for the answer of a guest; what is in the way becomes one sentence.
-    async fn wait<T>(
+    async fn wait<T: Send + 'static>(
         &self,
-        asking: impl Future<Output = wasmtime::Result<T>>,
+        meter: Arc<Meter>,
+        asking: impl Future<Output = Result<T, String>> + Send + 'static,
         patience: Patience,
-    ) -> Result<wasmtime::Result<T>, String> {
+    ) -> Result<T, String> {
         let Patience { what, limit, time_max } = patience;
         let in_turn = async {
             let turn = self.engine.beside.take(self.party).await;
@@ -70,7 +71,7 @@ impl Prepared {
                     "its {what} found no place to wait: {waiting} wait, and `waiting_max` is {most}"
                 )
             })?;
-            Ok(asking.await)
+            self.engine.long.run(meter, asking).await
         };
         tokio::time::timeout(time_max, in_turn).await.unwrap_or_else(|_| {
             let time_max = humantime::format_duration(time_max);
@@ -117,16 +118,21 @@ impl PluginTool {
             return Ok(());
         }
         let limits = &plugin.engine.limits;
-        let mut store = plugin.store(meter, self.rights())?;
-        let asking = async {
-            let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
-            let guest = availability.load(&mut store, &instance)?;
-            guest.call_check(&mut store, self.spec.name.as_str()).await
+        let (asked, rights, counting) = (Arc::clone(plugin), self.rights(), Arc::clone(&meter));
+        let (availability, tool) = (availability.clone(), self.spec.name.clone());
+        let asking = async move {
+            let mut store = asked.store(counting, rights).await?;
+            let answer = async {
+                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let guest = availability.load(&mut store, &instance)?;
+                guest.call_check(&mut store, tool.as_str()).await
+            };
+            let answer = answer.await;
+            asked.stopped(answer, &store)
         };
         let time_max = limits.check_time_max;
         let patience = Patience { what: "check", limit: "check_time_max", time_max };
-        let answer = plugin.wait(asking, patience).await?;
-        plugin.stopped(answer, &store)?.map_err(|reason| plugin.said(reason))
+        plugin.wait(meter, asking, patience).await?.map_err(|reason| plugin.said(reason))
     }
 
     /// Runs `describe`, without any authority: what it sees is in its arguments.
@@ -137,16 +143,21 @@ impl PluginTool {
         else {
             return Ok(None);
         };
-        let mut store = plugin.store(Arc::default(), Arc::default())?;
-        let asking = async {
-            let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
-            let guest = schema_override.load(&mut store, &instance)?;
-            guest.call_describe(&mut store, self.spec.name.as_str(), visible).await
+        let (asked, visible) = (Arc::clone(plugin), visible.to_owned());
+        let (schema_override, tool) = (schema_override.clone(), self.spec.name.clone());
+        let asking = async move {
+            let mut store = asked.store(Arc::default(), Arc::default()).await?;
+            let answer = async {
+                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let guest = schema_override.load(&mut store, &instance)?;
+                guest.call_describe(&mut store, tool.as_str(), &visible).await
+            };
+            let answer = answer.await;
+            asked.stopped(answer, &store)
         };
         let time_max = plugin.engine.limits.describe_time_max;
         let patience = Patience { what: "describe", limit: "describe_time_max", time_max };
-        let answer = plugin.wait(asking, patience).await?;
-        plugin.stopped(answer, &store)
+        plugin.wait(Arc::default(), asking, patience).await
     }
 }
 
@@ -157,31 +168,38 @@ pub(super) struct PluginHooks(pub(super) Arc<Prepared>);
 macro_rules! ask {
     ($self:ident, $event:expr, $function:ident ( $($argument:expr),* )) => {{
         let plugin = &$self.0;
-        let Some(indices) = &plugin.optional.hooks else {
+        let Some(indices) = plugin.optional.hooks.clone() else {
             return Err("it exports no hooks".to_owned());
         };
         let limits = &plugin.engine.limits;
-        let mut store = plugin.store(Arc::default(), plugin.authority.get().map(Authority::of_hooks).unwrap_or_default())?;
-        let asking = async {
-            let instance = plugin.pre.instance_pre().instantiate_async(&mut store).await?;
-            let guest = indices.load(&mut store, &instance)?;
-            guest.$function(&mut store, $($argument),*).await
+        let rights = plugin.authority.get().map(Authority::of_hooks).unwrap_or_default();
+        let asked = Arc::clone(plugin);
+        let asking = async move {
+            let mut store = asked.store(Arc::default(), rights).await?;
+            let answer = async {
+                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let guest = indices.load(&mut store, &instance)?;
+                guest.$function(&mut store, $(&$argument),*).await
+            };
+            let answer = answer.await;
+            asked.stopped(answer, &store)
         };
         let (what, limit) = (HookEvent::as_str($event), "hook_time_max");
         let patience = Patience { what, limit, time_max: limits.hook_time_max };
-        let answer = plugin.wait(asking, patience).await?;
-        plugin.stopped(answer, &store)?.map_err(|reason| plugin.said(reason))
+        plugin.wait(Arc::default(), asking, patience).await?.map_err(|reason| plugin.said(reason))
     }};
 }
 
 impl PluginHooks {
     async fn ask_request(&self, call: HookedCall<'_>) -> Result<Option<String>, String> {
-        let arguments = ask!(self, HookEvent::Request, call_request(&hooked_call(call)))?;
+        let call = hooked_call(call);
+        let arguments = ask!(self, HookEvent::Request, call_request(call))?;
         Ok(arguments.map(|text| self.0.clean(text)))
     }
 
     async fn ask_pre_call(&self, call: HookedCall<'_>) -> Result<Decision, String> {
-        let decision = ask!(self, HookEvent::PreCall, call_pre_call(&hooked_call(call)))?;
+        let call = hooked_call(call);
+        let decision = ask!(self, HookEvent::PreCall, call_pre_call(call))?;
         let bytes_max = self.0.engine.limits.error_bytes_max.as_usize();
         let bounded = |text| self.0.clean(convert::bounded(text, bytes_max));
         Ok(match decision {
@@ -200,7 +218,7 @@ impl PluginHooks {
         outcome: HookedOutcome<'_>,
     ) -> Result<(), String> {
         let (call, outcome) = (hooked_call(call), hooked_outcome(outcome));
-        ask!(self, HookEvent::PostCall, call_post_call(&call, &outcome))
+        ask!(self, HookEvent::PostCall, call_post_call(call, outcome))
     }
 
     async fn ask_transform(
@@ -209,7 +227,7 @@ impl PluginHooks {
         outcome: HookedOutcome<'_>,
     ) -> Result<Option<String>, String> {
         let (call, outcome) = (hooked_call(call), hooked_outcome(outcome));
-        let answer = ask!(self, HookEvent::Transform, call_transform(&call, &outcome))?;
+        let answer = ask!(self, HookEvent::Transform, call_transform(call, outcome))?;
         Ok(answer.map(|text| self.0.clean(text)))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store};
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
@@ -54,12 +55,15 @@ pub(super) struct Guest {
     /// Where the tool is probed.
     decoys: Option<Vec<(u32, String)>>,
     _clock: Running,
+    _place: OwnedSemaphorePermit,
 }
 
 /// Makes a store for one guest, with no other authority than its rights.
 ///
 /// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
-pub(super) fn new(
+///
+/// It waits for a place in the pool, which is there but for guests that are about to be dropped.
+pub(super) async fn new(
     plugin: &Prepared,
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
@@ -76,6 +80,7 @@ pub(super) fn new(
     let wasi = context(&stderr, &rights, plugin.decoy())?;
     let secrets = plugin.secrets();
     let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits);
+    let place = Arc::clone(&engine.places).acquire_owned().await?;
     let guest = Guest {
         table,
         wasi,
@@ -102,6 +107,7 @@ pub(super) fn new(
         roots: Roots::default(),
         decoys: plugin.decoy().map(|_| Vec::new()),
         _clock: engine.run_clock(),
+        _place: place,
     };
     let mut store = Store::new(&engine.wasmtime, guest);
     store.limiter(|guest| &mut guest.memory);
