@@ -20,7 +20,7 @@ const ROOMS: [&[&str]; 12] = [
         "suspicion",
         "toolset",
     ],
-    &["audit", "config", "egress", "failures", "lock", "process", "secret", "store"],
+    &["audit", "config", "egress", "failures", "lock", "process", "script", "secret", "store"],
     &["plugin"],
     &["registry"],
     &["availability", "quarantine", "session"],

@@ -21,7 +21,7 @@ use crate::dispatch::Dispatch;
 use crate::egress::{Egress, EgressSettings, RootError};
 use crate::limits::Limits;
 use crate::lock::{self, LockError};
-use crate::plugin::{DirectoryRules, EngineError, Loader, Secrets};
+use crate::plugin::{DirectoryRules, EngineError, Loader, RunnerPlaces, Secrets};
 use crate::quarantine::{Quarantine, Quarantined};
 use crate::registry::{Catalog, Entry, Registry};
 use crate::reload::{self, Folder, Remembered, SourceStatus};
@@ -47,6 +47,9 @@ pub struct HostSettings {
     /// [`Loader::compile_with`](crate::plugin::Loader::compile_with). Without it the host
     /// compiles, and a hostile component can exhaust it.
     pub compiler: Option<PathBuf>,
+    /// The components that run scripts. Without one for its language, a script says that it has
+    /// none.
+    pub runners: RunnerPlaces,
     /// What bounds the directories that can be granted: the host's own folders above all.
     pub directories: DirectoryRules,
     /// Values of the variables that plugins may be granted. The host reads no environment.
@@ -343,6 +346,7 @@ fn loader(
     if let Some(program) = &settings.compiler {
         loader.compile_with(program.clone());
     }
+    loader.run_scripts_with(settings.runners.clone());
     loader.bound_directories(settings.directories.clone());
     loader.keep(Stores::new(settings.state.clone(), limits));
     loader.provide(settings.variables.clone(), settings.secrets.clone());

@@ -10,7 +10,7 @@
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
-//! | [`audit`], [`config`], [`lock`], [`process`] | what happened; files and commands |
+//! | [`audit`], [`config`], [`lock`], [`process`], [`script`] | what happened; files and commands; texts that a runner runs |
 //! | [`egress`], [`failures`], [`secret`], [`store`] | outgoing HTTP; how calls failed lately; values nobody is shown; what plugins keep |
 //! | [`plugin`] | a component as a registration |
 //! | [`registry`] | who has which name; the catalog |
@@ -45,6 +45,7 @@ pub mod egress;
 pub mod failures;
 pub mod lock;
 pub mod process;
+pub mod script;
 pub mod secret;
 pub mod store;
 

@@ -348,6 +348,10 @@ limits! {
     audit_bytes_max: Bytes = Bytes(256 * MIB), Bytes(64 * KIB) => Bytes(64 * GIB);
     /// Kinds of authority in use that the audit log names of one call.
     audit_used_max: Count = Count(64), Count(0) => Count(1_000);
+    /// All modules of one script together.
+    script_bytes_max: Bytes = Bytes(MIB), Bytes(1) => Bytes(64 * MIB);
+    /// Modules of one script.
+    script_files_max: Count = Count(200), Count(1) => Count(5_000);
     /// Files looked at in one plugins folder.
     plugin_files_max: Count = Count(10_000), Count(1) => Count(100_000);
 }

@@ -19,6 +19,7 @@ mod loader;
 mod long;
 mod optional;
 mod rights;
+mod runner;
 mod secrets;
 mod store;
 mod toolchain;
@@ -31,6 +32,7 @@ pub use directories::{DirectoryRules, check as check_grant};
 pub use engine::EngineError;
 pub use loaded::{Facts, Loaded};
 pub use loader::{Candidate, LoadError, Loader, read_component};
+pub use runner::{RunnerError, RunnerPlaces};
 pub use secrets::Secrets;
 pub use toolchain::{Runtime, Toolchain};
 

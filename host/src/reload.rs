@@ -33,6 +33,7 @@ use settle::publish;
 pub use judge::{surface, suspect};
 pub use remember::{Trusted, trust};
 pub use scan::find;
+pub use settle::kept;
 
 pub use note::note;
 
@@ -84,6 +85,8 @@ pub struct Ready {
     pub outline: Outline,
     /// What else is known of it.
     pub facts: Facts,
+    /// Of a script: its bytes, as they are kept.
+    pub packed: Option<Arc<[u8]>>,
     /// It is not counted: this other file has the same bytes, or is a newer build of the same
     /// bundled plugin.
     pub same_as: Option<PathBuf>,

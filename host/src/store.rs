@@ -22,7 +22,7 @@ use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
 use crate::limits::Limits;
-pub use builds::{Builds, Worth};
+pub use builds::{Builds, Kept, Worth};
 use file::{Change, Connections, Expected, Lookup, Place, Problem};
 
 /// Bytes of a key.

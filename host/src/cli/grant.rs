@@ -158,7 +158,8 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     // Last: a grant without a pin gives nothing.
     let outline = reload::surface(&loaded).outline();
     let agreed = Agreed::More(grants.flags());
-    let trusted = [Trusted { pin, file: candidate.path, agreed, outline }];
+    let bytes = reload::kept(loaded.packed.as_ref(), candidate.path);
+    let trusted = [Trusted { pin, bytes, agreed, outline }];
     reload::trust(&home.state, &trusted, &settings.config.limits, |_| ())
         .map_err(|error| Failure::usage(error.to_string()))?;
     home.audit(&settings.config).note(Event::Grant(Box::new(Granted {

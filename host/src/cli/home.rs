@@ -16,8 +16,9 @@ use crate::config::{self, Config};
 use crate::egress::EgressSettings;
 use crate::host::HostSettings;
 use crate::lock;
-use crate::plugin::{self, DirectoryRules, Secrets};
+use crate::plugin::{self, DirectoryRules, RunnerPlaces, Secrets};
 use crate::reload::Folder;
+use crate::script::Language;
 use crate::secret::{Keyring, SecretStore};
 use crate::tool::Origin;
 
@@ -36,6 +37,8 @@ pub(super) struct Home {
     pub(super) bundled: PathBuf,
     pub(super) state: PathBuf,
     cache: PathBuf,
+    /// Runners that were installed.
+    pub(super) runners: PathBuf,
 }
 
 impl Home {
@@ -58,6 +61,7 @@ impl Home {
             bundled: home.join("bundled"),
             state: home.join("state"),
             cache: home.join("cache"),
+            runners: home.join("runners"),
         }
     }
 
@@ -72,6 +76,7 @@ impl Home {
             config_file: folders.config_dir().join("toolhost").join(CONFIG_FILE),
             plugins: data.join("plugins"),
             bundled: data.join("bundled"),
+            runners: data.join("runners"),
             state: state.join("toolhost"),
             cache: folders.cache_dir().join("toolhost"),
         })
@@ -80,6 +85,19 @@ impl Home {
     /// Where compiled components are kept.
     pub(super) fn components(&self) -> PathBuf {
         self.cache.join("components")
+    }
+
+    /// Where runners of scripts may lie: installed, or beside this program, where `make` puts
+    /// them.
+    fn runners(&self) -> RunnerPlaces {
+        let beside = env::current_exe().ok();
+        let beside = beside.as_deref().and_then(Path::parent).map(|folder| folder.join("runners"));
+        let of = |language: Language| {
+            let name = format!("{}.wasm", language.word());
+            let places = beside.iter().chain([&self.runners]);
+            (language, places.map(|folder| folder.join(&name)).collect())
+        };
+        Language::ALL.map(of).into()
     }
 
     /// This user's secrets.
@@ -118,6 +136,7 @@ impl Home {
             variables,
             secrets: self.secret_values(names)?,
             egress: EgressSettings::default(),
+            runners: self.runners(),
             directories: self.directory_rules(&folders, &absolute(&self.operators_file(global))?),
             folders,
             config,

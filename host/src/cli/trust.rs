@@ -367,7 +367,7 @@ fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Trusted {
     let digest = ready.facts.digest.to_string();
     Trusted {
         pin: Pin { folder, id, digest },
-        file: status.path.clone(),
+        bytes: reload::kept(ready.packed.as_ref(), status.path.clone()),
         agreed,
         outline: ready.outline.clone(),
     }

@@ -13,6 +13,7 @@ use crate::limits::{Count, Limits};
 use crate::plugin::{Candidate, LoadError, Loaded};
 use crate::quarantine::Quarantine;
 use crate::registry::{Owners, Registry, SourceReport};
+use crate::script;
 use crate::session::Session;
 use crate::store::Stores;
 use crate::tool::{Call, Need, Origin, Outcome, PluginId, PluginIdError};
@@ -108,10 +109,10 @@ pub async fn probe(
 }
 
 fn candidate(path: &Path) -> Result<Candidate, PluginIdError> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let path = script::whole(path);
     Ok(Candidate {
-        id: PluginId::from_stem(&stem)?,
+        id: PluginId::from_stem(&script::stem(&path))?,
         folder: path.parent().unwrap_or(Path::new(".")).to_owned(),
-        path: path.to_owned(),
+        path,
     })
 }

@@ -44,5 +44,15 @@ pub(super) mod hooks {
     };
 }
 
+pub(super) mod script {
+    wasmtime::component::bindgen!({
+        world: "with-script",
+        path: "../wit",
+        imports: { default: trappable },
+    });
+
+    pub(in crate::plugin) use toolhost::plugin::script::{Host, Module};
+}
+
 pub(super) use base::toolhost::plugin::types;
 pub(super) use base::{Plugin, PluginPre};

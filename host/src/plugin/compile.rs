@@ -158,7 +158,7 @@ impl Compiler {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LoadError> {
     let joined = tokio::task::spawn_blocking(work).await;

@@ -13,7 +13,7 @@ use wasmtime::{
     Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
 };
 
-use super::bindings::Plugin;
+use super::bindings::{Plugin, script};
 use super::imports::{environment, errors, files, http};
 use super::long::LongGuests;
 use super::store::Guest;
@@ -162,6 +162,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
     files::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     http::words::add_to_linker(&mut linker)?;
+    script::WithScript::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     Plugin::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     Ok(linker)
 }

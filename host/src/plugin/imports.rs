@@ -8,5 +8,6 @@ pub(super) mod kv;
 pub(super) mod log;
 pub(super) mod progress;
 pub(super) mod roots;
+pub(super) mod script;
 pub(super) mod secrets;
 pub(super) mod wasi;

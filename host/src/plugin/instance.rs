@@ -20,6 +20,7 @@ use super::store::{self, Denied, Guest, HostCallsExceeded};
 use crate::authority::{self, Access, DirGrant, Kind, Variables};
 use crate::egress::Client;
 use crate::limits::Limits;
+use crate::script::Script;
 use crate::store::Kv;
 use crate::text;
 use crate::tool::{CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec};
@@ -30,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) engine: Arc<Engine>,
     pub(super) pre: PluginPre<Guest>,
     pub(super) optional: Optional,
+    /// What the component runs, if it is a runner.
+    pub(super) script: Option<Arc<Script>>,
     /// For logs and hints.
     pub(super) id: Arc<str>,
     /// As which it takes turns beside the calls.

@@ -11,6 +11,7 @@ use super::optional::PluginHooks;
 use super::rights::{Authority, Given};
 use super::toolchain::Toolchain;
 use crate::authority::{self, Exclusive, Grants, Kind};
+use crate::script::Language;
 use crate::tool::Registration;
 
 /// A plugin that loaded.
@@ -21,6 +22,8 @@ pub struct Loaded {
     pub registration: Registration,
     /// What else there is to know.
     pub facts: Facts,
+    /// Of a script: what has the digest of the facts, and can be loaded like a file.
+    pub packed: Option<Arc<[u8]>>,
     pub(super) prepared: Arc<Prepared>,
 }
 
@@ -89,9 +92,9 @@ pub struct Facts {
     pub version: String,
     /// The contract it was built for.
     pub contract: Version,
-    /// SHA-256 of its bytes, in hexadecimal.
+    /// SHA-256 of its bytes, in hexadecimal; of a script, together with its runner's.
     pub digest: Arc<str>,
-    /// Its size in bytes.
+    /// Its size in bytes; of a script, of its text.
     pub bytes: u64,
     /// What it imports.
     pub imports: Vec<String>,
@@ -101,4 +104,6 @@ pub struct Facts {
     pub toolchain: Toolchain,
     /// Names of the registration that the host does not know, with JSON text.
     pub extensions: Vec<(String, String)>,
+    /// The language, if it is a script; imports and toolchain are its runner's then.
+    pub script: Option<Language>,
 }

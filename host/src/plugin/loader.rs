@@ -22,10 +22,13 @@ use super::engine::{Engine, EngineError};
 use super::instance::{PluginTool, Prepared, Values};
 use super::loaded::{Facts, Loaded};
 use super::optional::Optional;
+use super::runner::{RunnerError, RunnerPlaces, Runners};
 use super::secrets::Secrets;
+use super::store::Guest;
 use crate::authority::Variables;
 use crate::egress::Egress;
 use crate::limits::Limits;
+use crate::script::{self, Language, Script, ScriptError};
 use crate::store::Stores;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
@@ -33,6 +36,8 @@ use crate::turns::Party;
 
 /// How often a file is read again that changes while it is read.
 const READS_MAX: usize = 5;
+/// A component of more bytes takes seconds to compile.
+const LARGE_BYTES: usize = 4 << 20;
 /// How long to wait for its writer to finish.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -112,6 +117,15 @@ pub enum LoadError {
     /// The registration makes no sense as a whole.
     #[error("registers nonsense: {0}")]
     Nonsense(String),
+    /// It is a script, and nothing can run it.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// It is a script that cannot be read.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// It is a kept script, and what ran it is gone.
+    #[error("was kept for another version of what runs it, and cannot be run any more")]
+    OtherRunner,
     /// Loading itself broke.
     #[error("could not be loaded: {0}")]
     Internal(String),
@@ -131,6 +145,9 @@ pub struct Loader {
     now_compiling: watch::Sender<BTreeSet<String>>,
     /// Compiling fills a core, so there are as many permits as cores.
     compiling: Semaphore,
+    /// What takes seconds is compiled one at a time, so that the rest need not wait for it.
+    compiling_large: Semaphore,
+    runners: Runners,
 }
 
 impl Loader {
@@ -156,6 +173,8 @@ impl Loader {
             decoy: None,
             now_compiling: watch::Sender::default(),
             compiling: Semaphore::new(cores),
+            compiling_large: Semaphore::new(1),
+            runners: Runners::default(),
         })
     }
 
@@ -193,6 +212,11 @@ impl Loader {
         Ok(())
     }
 
+    /// Runs scripts with the components that lie there.
+    pub fn run_scripts_with(&mut self, places: RunnerPlaces) {
+        self.runners = Runners::new(places);
+    }
+
     /// Gives the stores that plugins may be granted; without this, every store is unavailable.
     pub fn keep(&mut self, stores: Stores) {
         self.stores = stores;
@@ -221,14 +245,10 @@ impl Loader {
         candidate: &Candidate,
         meter: &Arc<Meter>,
     ) -> Result<Loaded, LoadError> {
-        let bytes = self.read(&candidate.path).await?;
-        let size = bytes.len() as u64;
-        let digest = compile::digest(&bytes);
-        let surface = contract::read(&bytes)?;
-        let exported = exported(&surface);
-        let prepared = self.prepare(candidate, bytes, &digest, exported).await?;
-        let prepared = Arc::new(prepared);
-        let registered = self.register(&prepared, exported, meter).await?;
+        let Source { code, script, digest, bytes, packed } = self.source(candidate).await?;
+        let prepared = Arc::new(self.prepare(candidate, &code, script));
+        let Linked { surface, exported, .. } = &*code;
+        let registered = self.register(&prepared, *exported, meter).await?;
         let tool =
             |spec| Arc::new(PluginTool { spec, plugin: Arc::clone(&prepared) }) as Arc<dyn Tool>;
         Ok(Loaded {
@@ -251,14 +271,16 @@ impl Loader {
             facts: Facts {
                 name: registered.name,
                 version: registered.version,
-                contract: surface.contract,
+                contract: surface.contract.clone(),
                 digest,
-                bytes: size,
-                imports: surface.imports,
-                exports: surface.exports,
-                toolchain: surface.toolchain,
+                bytes,
+                imports: surface.imports.clone(),
+                exports: surface.exports.clone(),
+                toolchain: surface.toolchain.clone(),
                 extensions: registered.extensions,
+                script: prepared.script.as_ref().map(|script| script.language),
             },
+            packed,
             prepared,
         })
     }
@@ -277,28 +299,76 @@ impl Loader {
         Err(LoadError::Changing)
     }
 
-    async fn prepare(
-        &self,
-        candidate: &Candidate,
-        bytes: Vec<u8>,
-        digest: &Arc<str>,
-        exported: Exported,
-    ) -> Result<Prepared, LoadError> {
-        let permit = self.compiling.acquire().await;
+    /// What a candidate is made of: a component of its own, or a script and its runner.
+    async fn source(&self, candidate: &Candidate) -> Result<Source, LoadError> {
+        let limits = &self.engine.limits;
+        if let Some(language) = script::language(&candidate.path) {
+            let runner = self.runner(language).await?;
+            let (path, digest) = (candidate.path.clone(), Arc::clone(&runner.digest));
+            let limits = Arc::clone(limits);
+            let read = move || read_script(&path, &digest, &limits);
+            return Ok(Source::of_script(compile::blocking(read).await??, runner));
+        }
+        let bytes = self.read(&candidate.path).await?;
+        if let Some(script) = Script::unpack(&bytes) {
+            let runner = self.runner(script.language).await?;
+            if script.runner != *runner.digest {
+                return Err(LoadError::OtherRunner);
+            }
+            return Ok(Source::of_script(script, runner));
+        }
+        let length = bytes.len() as u64;
+        let code = self.link(&candidate.id.to_string(), bytes).await?;
+        let digest = Arc::clone(&code.digest);
+        Ok(Source { code: Arc::new(code), script: None, digest, bytes: length, packed: None })
+    }
+
+    async fn runner(&self, language: Language) -> Result<Arc<Linked>, LoadError> {
+        let (path, stamp, mut known) = self.runners.find(language).await?;
+        if let Some(runner) = known.as_ref().filter(|(of, _)| *of == stamp) {
+            return Ok(Arc::clone(&runner.1));
+        }
+        let bytes = self.read(&path).await?;
+        let name = format!("{} runner", language.name());
+        let runner = Arc::new(self.link(&name, bytes).await?);
+        *known = Some((stamp, Arc::clone(&runner)));
+        Ok(runner)
+    }
+
+    /// Compiles a component, or gets its code from the cache, and links it.
+    async fn link(&self, name: &str, bytes: Vec<u8>) -> Result<Linked, LoadError> {
+        let digest = compile::digest(&bytes);
+        let surface = contract::read(&bytes)?;
+        let exported = exported(&surface);
+        let permits = match bytes.len() {
+            length if length > LARGE_BYTES => &self.compiling_large,
+            _ => &self.compiling,
+        };
+        let permit = permits.acquire().await;
         let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
-        let id = candidate.id.to_string();
-        let named = Named::new(&self.now_compiling, &id);
-        let component = self.compiler.component(&self.engine, bytes.into(), digest).await?;
+        let named = Named::new(&self.now_compiling, name);
+        let component = self.compiler.component(&self.engine, bytes.into(), &digest).await?;
         drop(named);
         let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
         let pre = self.engine.linker.instantiate_pre(&component).map_err(misfit)?;
         let optional = Optional::find(exported, &pre).map_err(misfit)?;
         let pre = PluginPre::new(pre).map_err(misfit)?;
-        Ok(Prepared {
+        Ok(Linked { digest, surface, exported, pre, optional })
+    }
+
+    fn prepare(
+        &self,
+        candidate: &Candidate,
+        code: &Linked,
+        script: Option<Arc<Script>>,
+    ) -> Prepared {
+        let id = candidate.id.to_string();
+        Prepared {
             store: self.stores.of(&candidate.folder, &id),
             engine: Arc::clone(&self.engine),
-            pre,
-            optional,
+            pre: code.pre.clone(),
+            optional: code.optional.clone(),
+            script,
             id: id.into(),
             party: Party::new(),
             rules: Arc::clone(&self.rules),
@@ -307,7 +377,7 @@ impl Loader {
             decoy: self.decoy.clone(),
             values: Arc::clone(&self.values),
             authority: OnceLock::new(),
-        })
+        }
     }
 
     async fn register(
@@ -335,6 +405,52 @@ impl Loader {
         })?;
         convert::registration(registration, exported, limits)
     }
+}
+
+/// A component that is compiled and linked.
+pub(super) struct Linked {
+    pub(super) digest: Arc<str>,
+    surface: Surface,
+    exported: Exported,
+    pre: PluginPre<Guest>,
+    optional: Optional,
+}
+
+/// What a plugin is made of.
+struct Source {
+    code: Arc<Linked>,
+    script: Option<Arc<Script>>,
+    /// Of the component, or of the script and its runner.
+    digest: Arc<str>,
+    bytes: u64,
+    /// The script as bytes that have the digest.
+    packed: Option<Arc<[u8]>>,
+}
+
+impl Source {
+    fn of_script(script: Script, runner: Arc<Linked>) -> Source {
+        let packed: Arc<[u8]> = script.pack().into();
+        Source {
+            digest: compile::digest(&packed),
+            bytes: script.bytes(),
+            packed: Some(packed),
+            script: Some(Arc::new(script)),
+            code: runner,
+        }
+    }
+}
+
+/// Reads a script that stays the same meanwhile.
+fn read_script(path: &Path, runner: &str, limits: &Limits) -> Result<Script, LoadError> {
+    for _ in 0..READS_MAX {
+        let before = script::stamp(path);
+        let read = Script::read(path, runner, limits);
+        if script::stamp(path) == before {
+            return Ok(read?);
+        }
+        std::thread::sleep(READ_AGAIN_AFTER);
+    }
+    Err(LoadError::Changing)
 }
 
 /// Reads the bytes of a component, once.

@@ -23,6 +23,7 @@ use super::instance::Prepared;
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
 use crate::limits::Limits;
+use crate::script::Script;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table: what stands behind one
@@ -48,6 +49,8 @@ pub(super) struct Guest {
     pub(super) host_calls_max: u64,
     pub(super) conduct: Arc<Conduct>,
     pub(super) secrets: Arc<PluginSecrets>,
+    /// What it runs, if it is a runner.
+    pub(super) script: Option<Arc<Script>>,
     stuck_opens: Arc<StuckOpens>,
     stuck_opens_max: usize,
     listings: HashSet<u32>,
@@ -87,6 +90,7 @@ pub(super) async fn new(
         http,
         requests: GuestHttp::new(&conduct, &plugin.client, &secrets, limits),
         secrets,
+        script: plugin.script.clone(),
         stderr,
         log: GuestLog::new(&plugin.id, limits),
         progress: GuestProgress::new(progress, limits, Instant::now()),

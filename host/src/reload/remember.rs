@@ -10,7 +10,7 @@ use crate::difference::Outline;
 use crate::limits::Limits;
 use crate::lock::{self, Agreed, Build, Known, Lock, LockError, Owner, Pin};
 use crate::registry::Catalog;
-use crate::store::{Builds, Worth};
+use crate::store::{Builds, Kept, Worth};
 use crate::tool::{PluginId, SourceId, ToolName};
 
 /// What a load has shown of one plugin.
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 /// A build that is in order.
 #[derive(Clone, Debug)]
 pub(super) struct NewBuild {
-    pub(super) file: PathBuf,
+    pub(super) bytes: Kept,
     pub(super) digest: Arc<str>,
     pub(super) outline: Outline,
     /// The operator's rule trusts it from now on.
@@ -59,7 +59,7 @@ pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) 
     let builds = Builds::new(state);
     for Seen { build, id, .. } in seen {
         let Some(build) = build else { continue };
-        if let Err(error) = builds.keep(&build.file, &build.digest) {
+        if let Err(error) = builds.keep(&build.bytes, &build.digest) {
             tracing::warn!(%error, "the build of plugin:{id} cannot be kept; a later one that is broken will have no stand-in");
         }
     }
@@ -125,8 +125,8 @@ fn prune(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Result<()> {
 pub struct Trusted {
     /// What is trusted.
     pub pin: Pin,
-    /// The file it was read from.
-    pub file: PathBuf,
+    /// Its bytes.
+    pub bytes: Kept,
     /// What it is trusted with.
     pub agreed: Agreed,
     /// What it declares.
@@ -147,8 +147,8 @@ pub fn trust(
     more: impl FnOnce(&mut Lock),
 ) -> Result<(), LockError> {
     let builds = Builds::new(state);
-    for Trusted { pin, file, .. } in trusted {
-        if let Err(error) = builds.keep(file, &pin.digest) {
+    for Trusted { pin, bytes, .. } in trusted {
+        if let Err(error) = builds.keep(bytes, &pin.digest) {
             tracing::warn!(%error, "the build of plugin:{} cannot be kept", pin.id);
         }
     }
@@ -183,7 +183,7 @@ mod tests {
     /// What a host saw that had judged by these digests: what was trusted, and the last build.
     fn seen(digest: &str, trusted: Option<&str>, last: Option<&str>) -> Seen {
         let build = NewBuild {
-            file: "/p/weather.wasm".into(),
+            bytes: Kept::File("/p/weather.wasm".into()),
             digest: digest.into(),
             outline: Outline::default(),
             trust: true,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Folder, SourceStatus, refused};
 use crate::limits::Limits;
 use crate::plugin::Candidate;
+use crate::script;
 use crate::tool::{Origin, PluginId, SourceId};
 
 /// A file that is worth a try.
@@ -58,7 +59,8 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<
 /// A file; and why it is not tried, if others have its id.
 type Candidates = (Candidate, Option<String>);
 
-/// Lists the files of one folder whose names end in `.wasm`; it does not look into folders.
+/// Lists the components and scripts of one folder. Of the folders in it, only those count that are
+/// scripts.
 fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceStatus>), String> {
     let failed = |error: std::io::Error| {
         format!("the folder cannot be read: {error}; check its permissions")
@@ -73,7 +75,7 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceSt
             ));
         }
         let path = entry.map_err(failed)?.path();
-        let Some(stem) = wasm_stem(&path) else { continue };
+        let Some(stem) = stem(&path) else { continue };
         match PluginId::from_stem(&stem) {
             Ok(id) => candidates.entry(id).or_default().push(path),
             Err(error) => {
@@ -100,11 +102,15 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceSt
     Ok((found, statuses))
 }
 
-/// The stem of a file name that ends in `.wasm`. Hidden files are of no concern.
-fn wasm_stem(path: &Path) -> Option<String> {
+/// The stem of what is a plugin by its name: a component, or a script. Hidden files are of no
+/// concern.
+fn stem(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
-    let (stem, extension) = name.rsplit_once('.')?;
-    (extension.eq_ignore_ascii_case("wasm") && !name.starts_with('.')).then(|| stem.to_owned())
+    let extension = path.extension().unwrap_or_default();
+    if extension.eq_ignore_ascii_case("wasm") && !name.starts_with('.') {
+        return path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    }
+    script::language(path).map(|_| script::stem(path))
 }
 
 /// Why files of one folder with one id are all refused, if there are several.

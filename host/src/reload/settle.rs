@@ -11,6 +11,7 @@ use crate::authority::{Grants, Kind};
 use crate::config::Config;
 use crate::plugin::Candidate;
 use crate::registry::Registry;
+use crate::store::Kept;
 use crate::tool::{Origin, PluginId, Registration, Rejection, SourceId};
 
 /// Gives each plugin its authority, and publishes all of them at once.
@@ -60,6 +61,11 @@ pub(super) fn publish(
     (statuses, seen)
 }
 
+/// Where the bytes of a build are, to be kept.
+pub fn kept(packed: Option<&Arc<[u8]>>, path: PathBuf) -> Kept {
+    packed.cloned().map_or(Kept::File(path), Kept::Bytes)
+}
+
 /// A plugin that counts: its id, its digest, whether it is bundled, and its file.
 type Counted = (PluginId, Arc<str>, bool, PathBuf);
 
@@ -75,7 +81,7 @@ impl Plugin<'_> {
         let known = self.case.known.and_then(|known| known.build.as_ref());
         let is_new = |file: &&Judged| known.is_none_or(|known| *known.digest != **file.digest());
         let build = in_order.filter(is_new).map(|file| NewBuild {
-            file: path,
+            bytes: kept(file.loaded.packed.as_ref(), path),
             digest: Arc::clone(file.digest()),
             outline: file.surface.outline(),
             trust: file.verdict == Verdict::Trusted { by_rule: true },
@@ -98,6 +104,7 @@ impl Plugin<'_> {
             needs: judged.loaded.registration.needs.clone(),
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),
+            packed: judged.loaded.packed.clone(),
             same_as: None,
             granted: case.settings(judged).grants.clone(),
             grants: Vec::new(),

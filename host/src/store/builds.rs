@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
@@ -23,6 +24,15 @@ pub enum Worth {
     Last,
     /// A person has trusted it.
     Trusted,
+}
+
+/// Where the bytes of a build are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In a file.
+    File(PathBuf),
+    /// Here.
+    Bytes(Arc<[u8]>),
 }
 
 /// The folder of kept builds, which all hosts of one user share.
@@ -43,11 +53,11 @@ impl Builds {
         path.is_file().then_some(path)
     }
 
-    /// Keeps a file's bytes, if they still have this digest; tells whether they are kept.
+    /// Keeps the bytes of a build, if they still have this digest; tells whether they are kept.
     ///
     /// # Errors
-    /// If the file cannot be read, or its copy not be written.
-    pub fn keep(&self, file: &Path, digest: &str) -> io::Result<bool> {
+    /// If they cannot be read, or not be written.
+    pub fn keep(&self, build: &Kept, digest: &str) -> io::Result<bool> {
         let path = self.path(digest);
         if path.is_file() {
             // It is of use, so it is no older than today.
@@ -56,7 +66,11 @@ impl Builds {
         }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut part = tempfile::NamedTempFile::new_in(&self.folder)?;
-        let (mut source, mut hasher) = (File::open(file)?, Sha256::new());
+        let mut source: Box<dyn Read + '_> = match build {
+            Kept::File(path) => Box::new(File::open(path)?),
+            Kept::Bytes(bytes) => Box::new(&**bytes),
+        };
+        let mut hasher = Sha256::new();
         let mut buffer = vec![0; 64 << 10];
         loop {
             let count = source.read(&mut buffer)?;
@@ -151,7 +165,7 @@ mod tests {
         for (index, text) in texts.iter().enumerate() {
             fs::write(&file, text).expect("written");
             let digest = digest(text.as_bytes());
-            assert!(builds.keep(&file, &digest).expect("kept"));
+            assert!(builds.keep(&Kept::File(file.clone()), &digest).expect("kept"));
             let age = Duration::from_secs(60 * (texts.len() - index) as u64);
             let kept = File::options().append(true).open(builds.path(&digest)).expect("opened");
             kept.set_modified(now - age).expect("aged");
@@ -167,9 +181,9 @@ mod tests {
         let path = builds.find(&digests[0]).expect("kept");
         assert_eq!(fs::read(path).expect("read"), b"one");
         let file = state.path().join("file");
-        assert!(!builds.keep(&file, &digest(b"two")).expect("read"));
+        assert!(!builds.keep(&Kept::File(file), &digest(b"two")).expect("read"));
         assert!(builds.find(&digest(b"two")).is_none());
-        assert!(builds.keep(&state.path().join("none"), &digest(b"two")).is_err());
+        assert!(builds.keep(&Kept::File(state.path().join("none")), &digest(b"two")).is_err());
     }
 
     #[test]
