@@ -4,6 +4,7 @@
 //! sees a [`Tool`] inside a [`Registration`].
 
 mod approval;
+mod example;
 mod hook;
 mod name;
 mod outcome;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 pub use approval::{Approval, Approver, Question};
+pub use example::{Mismatch, fits};
 pub use hook::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks};
 pub use name::{NameError, ToolName, check_toolset};
 pub use outcome::{CallError, Class, Code, Meter, Outcome, Refusal, Usage};
