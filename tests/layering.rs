@@ -21,7 +21,7 @@ const ROOMS: [&[&str]; 12] = [
         "toolset",
     ],
     &["audit", "config", "egress", "failures", "lock", "process", "script", "secret", "store"],
-    &["plugin"],
+    &["plugin", "watcher"],
     &["registry"],
     &["availability", "quarantine", "session"],
     &["definitions", "dispatch"],
@@ -32,7 +32,7 @@ const ROOMS: [&[&str]; 12] = [
 ];
 
 /// What only certain rooms may name, with the reason.
-const ONLY: [(&str, &[&str], &str); 17] = [
+const ONLY: [(&str, &[&str], &str); 18] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
@@ -47,6 +47,7 @@ const ONLY: [(&str, &[&str], &str); 17] = [
     ("hyper::", &["egress"], "one room sends requests"),
     ("rustls::", &["egress"], "one room decides which servers are trusted"),
     ("TcpStream", &["egress"], "addresses are checked where they are connected to"),
+    ("notify::", &["watcher"], "one room hears of files"),
     ("rusqlite", &["store"], "databases are opened in one place"),
     ("println!", &[], "the command line prints with `Ui`"),
     ("deserialize_file", &["plugin"], "code is mapped from our own cache only"),

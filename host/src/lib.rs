@@ -12,7 +12,7 @@
 //! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
 //! | [`audit`], [`config`], [`lock`], [`process`], [`script`] | what happened; files and commands; texts that a runner runs |
 //! | [`egress`], [`failures`], [`secret`], [`store`] | outgoing HTTP; how calls failed lately; values nobody is shown; what plugins keep |
-//! | [`plugin`] | a component as a registration |
+//! | [`plugin`], [`watcher`] | a component as a registration; when files have changed |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`quarantine`], [`session`] | which tools can work; which crash too often; what one caller's calls add up to |
 //! | [`definitions`], [`dispatch`] | what a model is shown; one call, from its name to its outcome |
@@ -50,6 +50,7 @@ pub mod secret;
 pub mod store;
 
 pub mod plugin;
+pub mod watcher;
 
 pub mod registry;
 
