@@ -75,11 +75,14 @@ const HELD: &[(&str, &str, &str)] = &[
     ("audit_file_bytes_max", "audit::processes_share_it", AUDIT_FILES),
     ("audit_bytes_max", "audit::processes_share_it", AUDIT_FILES),
     ("audit_used_max", AUDIT_USED, AUDIT_USED),
+    ("drain_time_max", DRAINED, "reload::drain_time_max_stops_calls_of_a_replaced_plugin"),
+    ("examples_time_max", "reload::examples_are_a_gate", "reload::examples_time_max"),
     ("script_bytes_max", SCRIPT_BYTES, SCRIPT_BYTES),
     ("script_files_max", SCRIPT_BYTES, SCRIPT_BYTES),
     ("plugin_files_max", "limits::plugin_files_max", "limits::plugin_files_max"),
 ];
 
+const DRAINED: &str = "reload::calls_under_way_end_on_the_old_code";
 const SCRIPT_BYTES: &str = "host/script::what_is_no_script_says_why";
 const CHECKED: &str = "availability::a_tool_whose_check_says_no_is_refused_with_the_reason";
 const DESCRIBED: &str = "sessions::a_definition_may_depend_on_what_is_visible";

@@ -31,6 +31,7 @@ mod probe;
 mod quarantine;
 mod readme;
 mod registry;
+mod reload;
 mod requests;
 mod scripts;
 mod secrets;

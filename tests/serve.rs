@@ -37,7 +37,7 @@ fn clients_of_both_eras_are_greeted() {
     let lab = Lab::new();
     let mut client = Client::start(&lab, &[]);
     let greeting = client.initialize();
-    expect![[r#"{"jsonrpc":"2.0","id":"start","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"toolhost","version":"0.1.0"},"instructions":"Tools that run in a sandbox; an error says whose move is next."}}"#]]
+    expect![[r#"{"jsonrpc":"2.0","id":"start","result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"toolhost","version":"0.1.0"},"instructions":"Tools that run in a sandbox; an error says whose move is next."}}"#]]
         .assert_eq(&greeting.to_string());
     assert_eq!(client.end(), (0, String::new()));
 

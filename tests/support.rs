@@ -188,6 +188,7 @@ impl Lab {
             cache: Some(cache()),
             compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
             state: Some(self.home.path().join("state")),
+            once: true,
             ..HostSettings::default()
         }
     }

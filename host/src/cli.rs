@@ -58,7 +58,7 @@ struct Arguments {
 }
 
 /// What every command takes.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct Global {
     /// Scan this folder instead of `./plugins`; may be repeated. The user's own folder and the
     /// bundled plugins are scanned besides.

@@ -4,7 +4,7 @@ mod look;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -20,11 +20,13 @@ use crate::definitions::{Definitions, Listed};
 use crate::dispatch::Dispatch;
 use crate::egress::{Egress, EgressSettings, RootError};
 use crate::limits::Limits;
-use crate::lock::{self, LockError};
+use crate::lock::LockError;
 use crate::plugin::{DirectoryRules, EngineError, Loader, RunnerPlaces, Secrets};
 use crate::quarantine::{Quarantine, Quarantined};
 use crate::registry::{Catalog, Entry, Registry};
-use crate::reload::{self, Folder, Remembered, SourceStatus};
+use crate::reload::{
+    Folder, Gate, Parts, ReloadSettings, Reloader, Remembered, Reread, Shown, SourceStatus,
+};
 use crate::schema::Format;
 use crate::secret::Redactor;
 use crate::session::{Session, SessionError, SessionSettings};
@@ -35,7 +37,7 @@ use crate::toolset::UserToolset;
 pub use look::{InspectError, Probed, inspect, probe};
 
 /// What a host is started with. It reads no environment and no home of its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HostSettings {
     /// Folders of plugins, the highest rank first. One that does not exist holds no plugins.
     pub folders: Vec<Folder>,
@@ -63,6 +65,15 @@ pub struct HostSettings {
     /// has a store, and there is no audit log. With it there is one, unless `config.audit` says
     /// otherwise.
     pub state: Option<PathBuf>,
+    /// Plugins are loaded once, and changes of their files are not noticed.
+    pub once: bool,
+    /// Whether the examples of a changed build are run before it serves.
+    pub gate: Gate,
+    /// Reads anew what the operator configured, when one of `configured_by` has changed. What it
+    /// says of plugins counts from then on; limits, toolsets and the audit log stay.
+    pub reread: Option<Reread>,
+    /// The files that `reread` reads, the operator's own first.
+    pub configured_by: Vec<PathBuf>,
 }
 
 /// Why a host does not start.
@@ -104,7 +115,7 @@ pub struct Host {
     toolsets: Arc<BTreeMap<String, UserToolset>>,
     /// What calls without a session belong to.
     alone: Session,
-    sources: watch::Receiver<Option<Arc<Vec<SourceStatus>>>>,
+    sources: watch::Receiver<Shown>,
     loading: JoinHandle<()>,
     compiling: watch::Receiver<BTreeSet<String>>,
     audit: Arc<Audit>,
@@ -119,7 +130,7 @@ impl Host {
     /// If the engine refuses this machine, or what the host remembers is damaged.
     pub fn start(settings: HostSettings) -> Result<Host, StartError> {
         let remembered = match &settings.state {
-            Some(state) => remembered(state)?,
+            Some(state) => Remembered::read(state)?,
             None => Remembered::default(),
         };
         let limits = Arc::new(settings.config.limits.clone());
@@ -144,17 +155,23 @@ impl Host {
         let toolsets = Arc::new(settings.config.toolsets.clone());
         let alone = Session::alone(Arc::clone(&toolsets), &limits);
         let config = Arc::new(settings.config.clone());
-        let configured = Arc::clone(&config);
         let compiling = loader.compiling();
-        let (loaded, sources) = watch::channel(None);
-        let (shelf, noted) = (Arc::clone(&registry), Arc::clone(&audit));
-        let loading = tokio::spawn(async move {
-            let folders = settings.folders;
-            let statuses =
-                reload::load_all(&folders, &loader, &shelf, &configured, &remembered).await;
-            reload::note(&noted, &statuses, &shelf.current());
-            loaded.send_replace(Some(Arc::new(statuses)));
-        });
+        let (shown, sources) = watch::channel(Shown::default());
+        let parts = Parts {
+            loader,
+            registry: Arc::clone(&registry),
+            quarantine: Arc::clone(&quarantine),
+            audit: Arc::clone(&audit),
+        };
+        let reload = ReloadSettings {
+            folders: settings.folders,
+            once: settings.once,
+            gate: settings.gate,
+            reread: settings.reread,
+            configured_by: settings.configured_by,
+        };
+        let reloader = Reloader::new(reload, parts, settings.config, remembered, shown);
+        let loading = tokio::spawn(reloader.run());
         Ok(Host {
             registry,
             availability,
@@ -172,17 +189,22 @@ impl Host {
         })
     }
 
-    /// Waits until every plugin has loaded or failed, and returns what became of each.
+    /// Waits until every plugin has loaded or failed once, and returns what became of each.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn loaded(&self) -> Arc<Vec<SourceStatus>> {
         let mut sources = self.sources.clone();
-        match sources.wait_for(Option::is_some).await {
-            Ok(statuses) => statuses.clone().unwrap_or_default(),
+        match sources.wait_for(|shown| shown.settled).await {
+            Ok(shown) => Arc::clone(&shown.statuses),
             // Loading was stopped.
-            Err(_) => Arc::default(),
+            Err(_) => Arc::clone(&self.sources.borrow().statuses),
         }
+    }
+
+    /// What became of every plugin so far, whenever that changes.
+    pub fn sources(&self) -> watch::Receiver<Shown> {
+        self.sources.clone()
     }
 
     /// What the operator configured when the host started.
@@ -296,26 +318,13 @@ impl Drop for Host {
     }
 }
 
-/// The audit log of a host, unless the operator wants none, or there is nowhere to write it.
-/// What is known of plugins. A damaged lock trusts nobody, and is left as it is.
-fn remembered(state: &Path) -> Result<Remembered, LockError> {
-    let bundled = lock::bundled_digests(state)?;
-    match lock::load(state) {
-        Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()) }),
-        Err(error @ LockError::Damaged { .. }) => {
-            tracing::error!("{error}; until then no plugin is trusted, and nothing is remembered");
-            Ok(Remembered { bundled, ..Remembered::default() })
-        }
-        Err(error) => Err(error),
-    }
-}
-
 /// Where hosts tell each other of failures; not under limits that a project has lowered, since
 /// what breaks these says nothing in other folders.
 fn shared_failures(settings: &HostSettings) -> Option<PathBuf> {
     settings.state.clone().filter(|_| !settings.config.limits_are_lowered)
 }
 
+/// The audit log of a host, unless the operator wants none, or there is nowhere to write it.
 fn audit(settings: &HostSettings) -> Audit {
     let HostSettings { config, state, secrets, .. } = settings;
     let Some(state) = state.as_ref().filter(|_| config.audit.enabled) else {

@@ -348,6 +348,10 @@ limits! {
     audit_bytes_max: Bytes = Bytes(256 * MIB), Bytes(64 * KIB) => Bytes(64 * GIB);
     /// Kinds of authority in use that the audit log names of one call.
     audit_used_max: Count = Count(64), Count(0) => Count(1_000);
+    /// How long calls of a plugin that was replaced or removed may go on.
+    drain_time_max: Duration = seconds(30), Duration::from_millis(1) => seconds(600);
+    /// All examples of a changed plugin together, before it replaces the build before.
+    examples_time_max: Duration = seconds(10), Duration::from_millis(1) => seconds(600);
     /// All modules of one script together.
     script_bytes_max: Bytes = Bytes(MIB), Bytes(1) => Bytes(64 * MIB);
     /// Modules of one script.

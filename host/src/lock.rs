@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::difference::Outline;
 use crate::record;
 
-pub use bundled::{bundled_digests, record_bundled};
+pub use bundled::{BUNDLED, bundled_digests, record_bundled};
 
 /// Plugins remembered; then those make way that nobody trusted and that are gone.
 const PLUGINS_MAX: usize = 4_096;
@@ -29,7 +29,8 @@ const PLUGINS_MAX: usize = 4_096;
 const NAMES_MAX: usize = 65_536;
 /// Owners remembered for one name, each in a folder of its own.
 const OWNERS_MAX: usize = 16;
-const LOCK: &str = "toolhost.lock";
+/// The name of its file.
+pub const LOCK: &str = "toolhost.lock";
 
 /// Why the file cannot be used.
 #[derive(Debug, Error)]
@@ -92,6 +93,9 @@ pub struct Known {
     /// Digests of the builds that are kept, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+    /// Digests of builds that were given up for an earlier one, and do not serve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// When it was first seen, as RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<String>,

@@ -29,8 +29,11 @@ use crate::registry::Entry;
 use crate::text;
 use crate::tool::{CallError, Code, SourceId, ToolOutput};
 
+mod fresh;
 mod rules;
 
+pub use fresh::Fallen;
+use fresh::FreshBuilds;
 use rules::{Rules, Standing};
 
 /// Characters of a failure's message that are remembered.
@@ -48,6 +51,7 @@ pub struct Quarantine {
     jobs: Mutex<VecDeque<Job>>,
     writing: Mutex<()>,
     told: AtomicBool,
+    fresh: FreshBuilds,
 }
 
 /// Why a tool is in quarantine.
@@ -118,7 +122,34 @@ impl Quarantine {
             jobs: Mutex::default(),
             writing: Mutex::default(),
             told: AtomicBool::new(false),
+            fresh: FreshBuilds::default(),
         }
+    }
+
+    /// A new build of a plugin serves from now on in place of another. If its first calls crash and
+    /// those of the other did not, [`fell`](Quarantine::fell) tells.
+    pub fn fresh(&self, source: SourceId, digest: Arc<str>, before: Arc<str>) {
+        let SourceId::Plugin { folder, .. } = &source else { return };
+        let page = Build {
+            source: source.to_string(),
+            folder: folder.to_string_lossy().into_owned(),
+            digest: before.to_string(),
+        };
+        let now = now();
+        let window = self.rules.window;
+        let crashed = self
+            .book()
+            .page(&page)
+            .is_some_and(|page| page.failures.iter().any(|at| now.saturating_sub(*at) < window));
+        self.fresh.watch(source, digest, (!crashed).then_some(before));
+    }
+
+    /// Waits until the first calls of a new build have all crashed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn fell(&self) -> Fallen {
+        self.fresh.fell().await
     }
 
     /// Says whether a tool is in quarantine, and why.
@@ -295,6 +326,8 @@ impl Watch<'_> {
     /// Dropping the future changes nothing: the file is written anyhow.
     pub async fn end(mut self, result: &Result<ToolOutput, CallError>) {
         let trial = self.trial;
+        let has_crashed = result.as_ref().is_err_and(|error| error.code == Code::Trap);
+        self.quarantine.fresh.saw(self.entry, has_crashed);
         let event = match result {
             Err(error) if counts(error) => {
                 let reason = text::one_line(&text::cut(&error.message, REASON_CHARS_MAX));

@@ -8,7 +8,7 @@
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -144,7 +144,8 @@ pub struct Registry {
     live: Mutex<BTreeMap<SourceId, Live>>,
     generation: watch::Sender<u64>,
     limits: Arc<Limits>,
-    owners: Owners,
+    /// The sources which had a name before.
+    owners: Mutex<Owners>,
 }
 
 /// A registration with its schemas compiled.
@@ -170,7 +171,7 @@ impl Registry {
             live: Mutex::default(),
             generation: watch::Sender::new(0),
             limits,
-            owners,
+            owners: Mutex::new(owners),
         }
     }
 
@@ -197,12 +198,44 @@ impl Registry {
                 (registration, compiled)
             })
             .collect();
+        self.change(|live, published| put(live, prepared, published))
+    }
+
+    /// Publishes all that plugins have now: what is new or has changed replaces what they had, and
+    /// plugins that are not among these have nothing any more. `owners` are the sources which had
+    /// a name before. Where nothing changes, the catalog stays the same, with its generation.
+    pub fn settle(&self, registrations: Vec<Registration>, owners: Owners) -> Arc<Catalog> {
+        let is_known = {
+            let live = self.live();
+            let is_known = |registration: &Registration| {
+                live.get(&registration.source)
+                    .is_some_and(|live| same(&live.registration, registration))
+            };
+            let known: Vec<bool> = registrations.iter().map(is_known).collect();
+            known
+        };
+        let sources: BTreeSet<SourceId> =
+            registrations.iter().map(|registration| registration.source.clone()).collect();
+        // Compiling schemas needs no lock.
+        let changed: Vec<(Registration, Vec<_>)> = registrations
+            .into_iter()
+            .zip(is_known)
+            .filter(|(_, is_known)| !is_known)
+            .map(|(registration, _)| {
+                let compiled = registration.tools.iter().map(|tool| self.compile(tool)).collect();
+                (registration, compiled)
+            })
+            .collect();
+        let is_gone = |source: &SourceId| {
+            matches!(source, SourceId::Plugin { .. }) && !sources.contains(source)
+        };
+        *self.owners() = owners;
+        if changed.is_empty() && !self.live().keys().any(is_gone) {
+            return self.current();
+        }
         self.change(|live, published| {
-            for (registration, compiled) in prepared {
-                let source = registration.source.clone();
-                let party = live.get(&source).map_or_else(Party::new, |previous| previous.party);
-                live.insert(source, Live { registration, compiled, party, published });
-            }
+            live.retain(|source, _| !is_gone(source));
+            put(live, changed, published);
         })
     }
 
@@ -226,16 +259,55 @@ impl Registry {
         })
     }
 
+    fn live(&self) -> MutexGuard<'_, BTreeMap<SourceId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owners(&self) -> MutexGuard<'_, Owners> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Live>, u64)) -> Arc<Catalog> {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.live();
         let generation = self.current.load().generation + 1;
         change(&mut live, generation);
-        let catalog = Arc::new(assemble(&live, &self.owners, generation));
+        let catalog = Arc::new(assemble(&live, &self.owners(), generation));
         self.current.store(Arc::clone(&catalog));
         // Within the lock, so that generations are told in order.
         self.generation.send_replace(generation);
         catalog
     }
+}
+
+fn put(
+    live: &mut BTreeMap<SourceId, Live>,
+    registrations: Vec<(Registration, Vec<Result<Compiled, String>>)>,
+    published: u64,
+) {
+    for (registration, compiled) in registrations {
+        let source = registration.source.clone();
+        let party = live.get(&source).map_or_else(Party::new, |previous| previous.party);
+        live.insert(source, Live { registration, compiled, party, published });
+    }
+}
+
+/// Tells whether two registrations of one source are the same for everybody.
+fn same(left: &Registration, right: &Registration) -> bool {
+    let hooks = match (&left.hooks, &right.hooks) {
+        (None, None) => true,
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
+        _ => false,
+    };
+    let tools = left.tools.iter().zip(&right.tools);
+    hooks
+        && left.tools.len() == right.tools.len()
+        && tools.into_iter().all(|(left, right)| Arc::ptr_eq(left, right))
+        && (left.origin, left.rank, left.allow_tool_override, left.trusted)
+            == (right.origin, right.rank, right.allow_tool_override, right.trusted)
+        && left.digest == right.digest
+        && left.needs == right.needs
+        && left.rejected == right.rejected
+        && left.waiting == right.waiting
 }
 
 fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -> Catalog {

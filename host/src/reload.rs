@@ -1,41 +1,42 @@
-//! Folders of plugins: what lies in them, loaded and published.
+//! Folders of plugins: what lies in them, loaded and published, and again whenever it changes.
 //!
 //! Starting up is reloading everything from nothing. A file that is broken, or waits for a
 //! person, takes no working tool away: the build that was last in order is kept, also across
-//! restarts, and serves in its place. What this room does not do yet: notice changes while the
-//! host runs.
+//! restarts, and serves in its place. What is published is a function of what lies there, of what
+//! is remembered and of what the operator configured; a change of any of them is one look, and
+//! loads what is new alone.
 
+mod gate;
 mod judge;
 mod missing;
 mod note;
+mod reloader;
 mod remember;
+mod reread;
+mod rollback;
 mod scan;
 mod settle;
+mod source;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::task::{Id, JoinSet};
-
 use crate::authority::Grants;
-use crate::config::Config;
 use crate::difference::Outline;
-use crate::lock::{Lock, Owner};
-use crate::plugin::{Candidate, Facts, LoadError, Loaded, Loader};
-use crate::registry::{Owners, Registry};
-use crate::store::Builds;
-use crate::tool::{Meter, Need, Origin, PluginId, SourceId, Usage};
-use judge::{Case, Judged, Verdict};
-use scan::scan_all;
-use settle::publish;
+use crate::lock::{self, Lock, LockError, Owner};
+use crate::plugin::Facts;
+use crate::registry::Owners;
+use crate::tool::{Need, Origin, PluginId, SourceId, Usage};
 
+pub use gate::Gate;
 pub use judge::{surface, suspect};
+pub use note::note;
+pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread, Shown};
 pub use remember::{Trusted, trust};
+pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::find;
 pub use settle::kept;
-
-pub use note::note;
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct SourceStatus {
     pub source: Option<SourceId>,
     /// What it is, or on one line why it is no plugin and what to do.
     pub state: Result<Ready, String>,
+    /// It is being loaded, for the first time or again.
+    pub loading: bool,
     /// An earlier build, which serves in its place.
     pub kept: Option<Box<Ready>>,
     /// What its `register` used, also when it was stopped.
@@ -62,6 +65,18 @@ pub struct SourceStatus {
 }
 
 impl SourceStatus {
+    /// What it is at present, in a word: `loading`, `live`, `failed` or `pending`; and `same`, if
+    /// another file has the same bytes and counts in its place.
+    pub fn word(&self) -> &'static str {
+        match &self.state {
+            _ if self.loading => "loading",
+            Err(_) => "failed",
+            Ok(ready) if ready.same_as.is_some() => "same",
+            Ok(ready) if ready.pending.is_some() => "pending",
+            Ok(_) => "live",
+        }
+    }
+
     /// The build whose tools are in the catalog, if there is one.
     pub fn serving(&self) -> Option<&Ready> {
         let file = || self.state.as_ref().ok().filter(|ready| ready.same_as.is_none());
@@ -127,6 +142,25 @@ pub struct Remembered {
 }
 
 impl Remembered {
+    /// Reads what is remembered in a state folder. A damaged lock trusts nobody, and is left as it
+    /// is.
+    ///
+    /// # Errors
+    /// If something cannot be read.
+    pub fn read(state: &Path) -> Result<Remembered, LockError> {
+        let bundled = lock::bundled_digests(state)?;
+        match lock::load(state) {
+            Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()) }),
+            Err(error @ LockError::Damaged { .. }) => {
+                tracing::error!(
+                    "{error}; until then no plugin is trusted, and nothing is remembered"
+                );
+                Ok(Remembered { bundled, ..Remembered::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Who had which name, for the registry.
     pub fn owners(&self) -> Owners {
         let source = |owner: &Owner| {
@@ -140,173 +174,8 @@ impl Remembered {
     }
 }
 
-/// Loads everything in `folders`, side by side, and publishes it at once.
-///
-/// One file's failure is that file's status, and nothing else's.
-///
-/// # Cancel safety
-/// Dropping the future stops the loads; nothing is published then.
-pub async fn load_all(
-    folders: &[Folder],
-    loader: &Arc<Loader>,
-    registry: &Registry,
-    config: &Config,
-    remembered: &Remembered,
-) -> Vec<SourceStatus> {
-    let (found, mut statuses) = scan_all(folders, &config.limits);
-    let cases: Vec<Case<'_>> =
-        found.iter().map(|found| Case::new(found, config, remembered)).collect();
-    let mut plugins = load_files(cases, loader).await;
-    load_stand_ins(&mut plugins, loader, remembered).await;
-    let (published, seen) = publish(plugins, registry, config);
-    statuses.extend(published);
-    statuses.sort_by(|left, right| left.path.cmp(&right.path));
-    let (remembered, limits) = (remembered.clone(), config.limits.clone());
-    let remember = move || remember::remember(&remembered, &seen, &limits);
-    if let Err(error) = tokio::task::spawn_blocking(remember).await {
-        tracing::error!(%error, "what was seen of plugins is not remembered");
-    }
-    statuses
-}
-
-/// One plugin on its way to the shelf.
-struct Plugin<'a> {
-    case: Case<'a>,
-    /// What became of its file.
-    file: Result<Judged, String>,
-    usage: Usage,
-    /// An earlier build, which serves in its place.
-    kept: Option<Judged>,
-}
-
-impl Plugin<'_> {
-    /// The build that serves, if one does.
-    fn serving(&self) -> Option<&Judged> {
-        let file = self.file.as_ref().ok().filter(|file| file.may_serve());
-        self.kept.as_ref().or(file)
-    }
-
-    /// Whose turn it is: the newest build of a bundled plugin first, then by rank.
-    fn turn(&self) -> (usize, usize, PathBuf) {
-        let age = self.serving().and_then(|serving| serving.age).unwrap_or(usize::MAX);
-        (age, self.case.found.rank, self.case.found.candidate.path.clone())
-    }
-}
-
-async fn load_files<'a>(cases: Vec<Case<'a>>, loader: &Arc<Loader>) -> Vec<Plugin<'a>> {
-    let candidates = cases.iter().enumerate().filter(|(_, case)| case.found.twins.is_none());
-    let candidates =
-        candidates.map(|(place, case)| (place, case.found.candidate.clone())).collect();
-    let mut loads: HashMap<usize, Load> = load_side_by_side(candidates, loader).await;
-    let plugin = |(place, case): (usize, Case<'a>)| {
-        let (result, usage) = loads.remove(&place).unwrap_or_else(|| {
-            let reason = case.found.twins.clone().unwrap_or_default();
-            (Err(reason), Usage::default())
-        });
-        let file = result.map(|loaded| case.judge(loaded));
-        Plugin { case, file, usage, kept: None }
-    };
-    cases.into_iter().enumerate().map(plugin).collect()
-}
-
-/// Loads kept builds where a file is broken or waits.
-async fn load_stand_ins(plugins: &mut [Plugin<'_>], loader: &Arc<Loader>, remembered: &Remembered) {
-    let Some(builds) = remembered.state.as_deref().map(Builds::new) else { return };
-    let mut left: HashMap<usize, VecDeque<&str>> = HashMap::new();
-    for (place, plugin) in plugins.iter().enumerate() {
-        let is_in_order =
-            |file: &Judged| matches!(file.verdict, Verdict::Trusted { .. } | Verdict::Free);
-        if !plugin.file.as_ref().is_ok_and(is_in_order) {
-            left.insert(place, plugin.case.stand_ins().into());
-        }
-    }
-    // Where the best does not serve, the next one may.
-    loop {
-        let (mut tried, mut candidates) = (HashMap::new(), Vec::new());
-        for (place, digests) in &mut left {
-            while let Some(digest) = digests.pop_front() {
-                if let Some(path) = builds.find(digest) {
-                    let candidate = plugins[*place].case.found.candidate.clone();
-                    candidates.push((*place, Candidate { path, ..candidate }));
-                    tried.insert(*place, digest);
-                    break;
-                }
-            }
-        }
-        if candidates.is_empty() {
-            return;
-        }
-        for (place, (result, _)) in load_side_by_side(candidates, loader).await {
-            let plugin = &mut plugins[place];
-            let digest = tried.get(&place).copied().unwrap_or_default();
-            match stand_in(&plugin.case, result, digest, &builds) {
-                Ok(judged) => {
-                    plugin.kept = Some(judged);
-                    left.remove(&place);
-                }
-                Err(reason) => {
-                    let id = &plugin.case.found.candidate.id;
-                    tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
-                }
-            }
-        }
-    }
-}
-
-/// Judges a kept build. What lies there may have been changed, and what was in order may be so no
-/// more.
-fn stand_in(
-    case: &Case<'_>,
-    result: Result<Loaded, String>,
-    digest: &str,
-    builds: &Builds,
-) -> Result<Judged, String> {
-    let judged = case.judge(result?);
-    if **judged.digest() != *digest {
-        // So that it can be kept again.
-        let discarded = builds.discard(digest);
-        let why = discarded.err().map(|error| format!(", and cannot be removed: {error}"));
-        return Err(format!("it is not what was kept{}", why.unwrap_or_default()));
-    }
-    match judged.verdict {
-        Verdict::Trusted { by_rule: false } | Verdict::Free => Ok(judged),
-        _ => Err("it waits for a person itself".to_owned()),
-    }
-}
-
-type Load = (Result<Loaded, String>, Usage);
-
-/// Loads candidates, each with a number of its own.
-async fn load_side_by_side(
-    candidates: Vec<(usize, Candidate)>,
-    loader: &Arc<Loader>,
-) -> HashMap<usize, Load> {
-    let mut loads = JoinSet::new();
-    // Reading and hashing keep a core busy; what compiles waits at the loader's own permits.
-    let width = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-    let mut waiting = candidates.into_iter();
-    let mut running: HashMap<Id, (usize, Arc<Meter>)> = HashMap::new();
-    let mut done = HashMap::new();
-    loop {
-        for (place, candidate) in waiting.by_ref().take(width - running.len()) {
-            let loader = Arc::clone(loader);
-            let meter = Arc::new(Meter::default());
-            let counting = Arc::clone(&meter);
-            let load = loads.spawn(async move { loader.load(&candidate, &counting).await });
-            running.insert(load.id(), (place, meter));
-        }
-        let Some(joined) = loads.join_next_with_id().await else { break };
-        let (id, result) = match joined {
-            Ok((id, result)) => (id, result),
-            Err(error) => (error.id(), Err(LoadError::Internal(error.to_string()))),
-        };
-        let Some((place, meter)) = running.remove(&id) else { continue };
-        done.insert(place, (result.map_err(|error| error.to_string()), meter.usage()));
-    }
-    done
-}
-
 /// The status of what was never loaded.
 fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
-    SourceStatus { path, source, state: Err(reason), kept: None, usage: Usage::default() }
+    let (state, usage) = (Err(reason), Usage::default());
+    SourceStatus { path, source, state, loading: false, kept: None, usage }
 }

@@ -204,6 +204,20 @@ pub fn stamp(path: &Path) -> Stamp {
     Stamp(files.into_iter().filter_map(of_file).collect())
 }
 
+/// The folders in which the modules of a script lie; none if it is a file.
+pub fn folders(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return Vec::new();
+    }
+    let modules = modules(path, usize::MAX).unwrap_or_default();
+    let mut folders: Vec<PathBuf> =
+        modules.iter().filter_map(|found| Some(found.path.parent()?.to_owned())).collect();
+    folders.push(path.to_owned());
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
 impl Script {
     /// Reads the script that lies at `path`, for a runner with this digest.
     ///

@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 pub use keyring::Keyring;
 pub use redact::{RedactStream, Redactor};
-pub use store::{Kept, Place, SecretStore};
+pub use store::{Kept, Place, SECRETS_FILE, SecretStore};
 
 use crate::authority;
 

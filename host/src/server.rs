@@ -10,9 +10,12 @@
 //! One connection is one session. What this room does not do: find, check or run tools, or ask
 //! a human: over this door, hooks that ask get a no.
 
+#![expect(deprecated, reason = "clients of the older era hear of failures as log messages alone")]
+
 mod answer;
 mod desk;
 mod listing;
+mod news;
 mod progress;
 mod wire;
 
@@ -25,7 +28,7 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
     Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    SubscriptionFilter,
+    SetLevelRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler, ServiceExt};
@@ -42,6 +45,7 @@ use crate::toolset::{Platform, Selection};
 use answer::answer;
 use desk::Desk;
 use listing::{Listing, Listings};
+use news::News;
 use progress::Reports;
 use wire::{Stage, Wire};
 
@@ -213,6 +217,22 @@ impl Door {
         tokio::select! {
             never = report => never,
             never = self.tell_changes(peer) => never,
+            never = self.tell_news(peer) => never,
+        }
+    }
+
+    /// Tells a client why plugins do not load, and that they do again.
+    async fn tell_news(&self, peer: &Peer<RoleServer>) -> Infallible {
+        let (mut sources, mut news) = (self.host.sources(), News::default());
+        loop {
+            let shown = sources.borrow_and_update().clone();
+            for line in news.of(&shown) {
+                news::tell(peer, line).await;
+            }
+            if sources.changed().await.is_err() {
+                // Loading was stopped.
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -262,11 +282,23 @@ impl Door {
 
 impl ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("toolhost", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
+    }
+
+    /// What there is to tell is little, and told at every level.
+    async fn set_level(
+        &self,
+        _: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
     }
 
     async fn list_tools(

@@ -58,6 +58,9 @@ struct State {
     writing: HashMap<PathBuf, Instant>,
     /// What is of concern: these, and what lies in them.
     concern: BTreeSet<PathBuf>,
+    /// What was removed or renamed. The system has forgotten it, and the next of its name may have
+    /// the same number.
+    gone: BTreeSet<PathBuf>,
 }
 
 impl Watcher {
@@ -77,7 +80,11 @@ impl Watcher {
     /// Watches these from now on, and nothing else: folders with what lies right in them, and
     /// files. What is not there is waited for.
     pub fn watch(&mut self, paths: &BTreeSet<PathBuf>) {
-        self.heard.state().concern.clone_from(paths);
+        let gone = {
+            let mut state = self.heard.state();
+            state.concern.clone_from(paths);
+            std::mem::take(&mut state.gone)
+        };
         let Some(events) = &mut self.events else { return };
         // A file is seen from its folder, and what is not there from where it would be.
         let folders = paths.iter().filter_map(|path| {
@@ -88,7 +95,7 @@ impl Watcher {
         });
         let wanted: BTreeMap<PathBuf, (u64, u64)> = folders.collect();
         self.watched.retain(|folder, known| {
-            let stays = wanted.get(folder) == Some(known);
+            let stays = wanted.get(folder) == Some(known) && !gone.contains(folder);
             if !stays {
                 // It fails where the folder is gone, and the system has forgotten it by itself.
                 let _ = events.unwatch(folder);
@@ -163,6 +170,8 @@ impl Heard {
     fn hear(&self, event: notify::Result<Event>) {
         // Errors are of events that were lost.
         let Ok(event) = event else { return self.something() };
+        let is_gone =
+            matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
         let writes = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => None,
             // This program's own reading.
@@ -179,6 +188,9 @@ impl Heard {
         for path in event.paths {
             if !state.concerns(&path) {
                 continue;
+            }
+            if is_gone && state.gone.len() < WRITING_MAX {
+                state.gone.insert(path.clone());
             }
             match writes {
                 Some(time) if state.writing.len() < WRITING_MAX => {

@@ -127,6 +127,11 @@ impl Failure {
         })
     }
 
+    /// What went wrong, without hints.
+    pub(super) fn into_message(self) -> String {
+        self.message
+    }
+
     /// The same failure without words, for when they were printed as JSON.
     #[must_use]
     pub(super) fn silent(mut self) -> Failure {

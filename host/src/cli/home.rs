@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
@@ -17,9 +18,9 @@ use crate::egress::EgressSettings;
 use crate::host::HostSettings;
 use crate::lock;
 use crate::plugin::{self, DirectoryRules, RunnerPlaces, Secrets};
-use crate::reload::Folder;
+use crate::reload::{Folder, Renewed};
 use crate::script::Language;
-use crate::secret::{Keyring, SecretStore};
+use crate::secret::{Keyring, SECRETS_FILE, SecretStore};
 use crate::tool::Origin;
 
 /// The file an operator writes.
@@ -30,7 +31,7 @@ const PROJECT_BYTES_MAX: u64 = 1 << 20;
 pub(super) const PROJECT_PLUGINS: &str = "plugins";
 
 /// Where this user's files are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Home {
     config_file: PathBuf,
     plugins: PathBuf,
@@ -144,7 +145,27 @@ impl Home {
             // Without a path to itself, the host compiles.
             compiler: env::current_exe().ok(),
             state: Some(self.state.clone()),
+            once: true,
+            ..HostSettings::default()
         })
+    }
+
+    /// The settings of a host that goes on: it notices when plugins change, or what is configured.
+    pub(super) fn lasting_settings(&self, global: &Global) -> Result<HostSettings, Failure> {
+        let settings = self.settings(global)?;
+        let (home, of) = (self.clone(), global.clone());
+        let reread = move || {
+            let HostSettings { config, variables, secrets, .. } =
+                home.settings(&of).map_err(Failure::into_message)?;
+            Ok(Renewed { config, variables, secrets })
+        };
+        let configured_by = vec![
+            self.operators_file(global),
+            PathBuf::from(CONFIG_FILE),
+            self.state.join(SECRETS_FILE),
+            self.state.join(lock::LOCK),
+        ];
+        Ok(HostSettings { once: false, reread: Some(Arc::new(reread)), configured_by, ..settings })
     }
 
     /// Values of secrets. Where they cannot be had, this is said, and tools that require them are

@@ -11,7 +11,7 @@ use crate::server::{self, ServerSettings};
 /// Serves the tools to an MCP client, over stdin and stdout.
 ///
 /// Clients start this themselves: their configuration names `toolhost` as the command and `serve`
-/// as its argument. It answers before plugins are compiled, ends when stdin does, and writes
+/// as its argument. Plugins that are added, changed or removed while it runs are noticed. It answers before plugins are compiled, ends when stdin does, and writes
 /// nothing but MCP to stdout. Nobody can be asked over MCP yet, so what needs a human's approval
 /// is refused.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(global: &Global, given: &Arguments) -> Result<(), Failure> {
-    let settings = Home::from_environment()?.settings(global)?;
+    let settings = Home::from_environment()?.lasting_settings(global)?;
     let offered = ServerSettings {
         offer: given.selection.offer(&settings.config),
         format: given.schema_profile,

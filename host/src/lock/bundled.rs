@@ -9,7 +9,8 @@ use super::{LockError, read, rewrite};
 
 /// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
 const DIGESTS_MAX: usize = 16;
-const BUNDLED: &str = "bundled.json";
+/// The name of the file with the digests of bundled plugins.
+pub const BUNDLED: &str = "bundled.json";
 
 /// The file as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

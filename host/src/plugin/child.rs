@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
 use super::engine;
-use super::loader::LoadError;
+use super::load_error::LoadError;
 use crate::limits::{Bytes, Limits};
 use crate::process::{self, Command, End};
 use crate::text;

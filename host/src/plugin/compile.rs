@@ -15,7 +15,7 @@ use wasmtime::component::Component;
 
 use super::child;
 use super::engine::Engine;
-use super::loader::LoadError;
+use super::load_error::LoadError;
 use crate::text;
 
 /// Why a folder cannot hold compiled components.

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::bindings::types;
-use super::loader::LoadError;
+use super::load_error::LoadError;
 use crate::limits::Limits;
 use crate::schema;
 use crate::text;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
+use tokio::sync::watch;
 use wasmtime::{Store, Trap};
 
 use super::bindings::{Plugin, PluginPre, types};
@@ -47,6 +48,8 @@ pub(super) struct Prepared {
     pub(super) values: Arc<Values>,
     /// It is probed: it sees an empty directory where it was granted none.
     pub(super) decoy: Option<Arc<TempDir>>,
+    /// It was replaced or removed, and the time is over that its calls had to end.
+    pub(super) retired: watch::Sender<bool>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
     pub(super) authority: OnceLock<Authority>,
 }
@@ -214,7 +217,12 @@ impl PluginTool {
                 Err(error) => Err(stopped(&error, store.data(), transfer_bytes_max, limits)),
             }
         };
-        let answer = engine.long.run(Arc::clone(&meter), running).await;
+        let mut retired = self.plugin.retired.subscribe();
+        let answer = tokio::select! {
+            biased;
+            answer = engine.long.run(Arc::clone(&meter), running) => answer,
+            Ok(_) = retired.wait_for(|retired| *retired) => Err(replaced(limits)),
+        };
         answer.inspect(|output| meter.saw_output(output.len()))
     }
 }
@@ -249,6 +257,26 @@ impl PluginTool {
 }
 
 impl Prepared {
+    /// The same, without authority.
+    pub(super) fn renewed(&self, values: Arc<Values>) -> Prepared {
+        Prepared {
+            engine: Arc::clone(&self.engine),
+            pre: self.pre.clone(),
+            optional: self.optional.clone(),
+            script: self.script.clone(),
+            id: Arc::clone(&self.id),
+            party: self.party,
+            rules: Arc::clone(&self.rules),
+            store: Arc::clone(&self.store),
+            stuck_opens: Arc::clone(&self.stuck_opens),
+            client: self.client.clone(),
+            values,
+            decoy: self.decoy.clone(),
+            retired: watch::Sender::new(false),
+            authority: OnceLock::new(),
+        }
+    }
+
     /// Where the empty directory is that a probed plugin sees.
     pub(super) fn decoy(&self) -> Option<&Path> {
         self.decoy.as_ref().map(|folder| folder.path())
@@ -314,6 +342,14 @@ pub(super) fn stopped(
     stopped.log = Some(text::printable(&chain));
     stopped.stderr = Some(text::printable(&guest.stderr.text())).filter(|text| !text.is_empty());
     stopped
+}
+
+fn replaced(limits: &Limits) -> CallError {
+    let time_max = humantime::format_duration(limits.drain_time_max);
+    let message = format!(
+        "stopped: its plugin was replaced or removed, and it did not end within `drain_time_max` of {time_max}; call it again"
+    );
+    CallError::new(Code::Deadline, message)
 }
 
 fn denied_message(denied: Denied) -> String {

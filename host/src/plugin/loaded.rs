@@ -6,13 +6,13 @@ use semver::Version;
 
 use super::directories::Directory;
 use super::imports::http::not_set;
-use super::instance::Prepared;
+use super::instance::{PluginTool, Prepared, Values};
 use super::optional::PluginHooks;
 use super::rights::{Authority, Given};
 use super::toolchain::Toolchain;
 use crate::authority::{self, Exclusive, Grants, Kind};
 use crate::script::Language;
-use crate::tool::Registration;
+use crate::tool::{Registration, Tool};
 
 /// A plugin that loaded.
 #[derive(Clone)]
@@ -70,6 +70,39 @@ impl Loaded {
             self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
         }
         problems
+    }
+}
+
+impl Loaded {
+    /// Tells whether it was given its authority.
+    pub fn is_granted(&self) -> bool {
+        self.prepared.authority.get().is_some()
+    }
+
+    /// The same build once more, without authority; nothing is compiled or registered again.
+    pub(super) fn renewed(&self, values: Arc<Values>) -> Loaded {
+        let prepared = Arc::new(self.prepared.renewed(values));
+        let tool = |tool: &Arc<dyn Tool>| {
+            let plugin = Arc::clone(&prepared);
+            Arc::new(PluginTool { spec: tool.spec().clone(), plugin }) as Arc<dyn Tool>
+        };
+        let tools = self.registration.tools.iter().map(tool).collect();
+        let registration = Registration { tools, hooks: None, ..self.registration.clone() };
+        Loaded { registration, prepared, ..self.clone() }
+    }
+
+    /// Says that it serves no more. Calls under way end by themselves, or are stopped after
+    /// `drain_time_max`. It must be called within a tokio runtime.
+    pub fn retire(&self) {
+        let time_max = self.prepared.engine.limits.drain_time_max;
+        // With the last call the plugin is gone, and nobody is left to be told.
+        let retired = Arc::downgrade(&self.prepared);
+        tokio::spawn(async move {
+            tokio::time::sleep(time_max).await;
+            if let Some(prepared) = retired.upgrade() {
+                prepared.retired.send_replace(true);
+            }
+        });
     }
 }
 

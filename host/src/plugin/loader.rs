@@ -9,26 +9,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tempfile::TempDir;
-use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
 use super::bindings::PluginPre;
 use super::compile::{self, Cache, CacheError, Compiler, Named};
-use super::contract::{self, ContractError, Surface};
+use super::contract::{self, Surface};
 use super::convert::{self, Exported};
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
 use super::instance::{PluginTool, Prepared, Values};
+use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded};
 use super::optional::Optional;
-use super::runner::{RunnerError, RunnerPlaces, Runners};
+use super::runner::{RunnerPlaces, Runners};
 use super::secrets::Secrets;
 use super::store::Guest;
 use crate::authority::Variables;
 use crate::egress::Egress;
 use crate::limits::Limits;
-use crate::script::{self, Language, Script, ScriptError};
+use crate::script::{self, Language, Script, Stamp};
 use crate::store::Stores;
 use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
@@ -52,92 +53,13 @@ pub struct Candidate {
     pub path: PathBuf,
 }
 
-/// Why a file is no plugin of this host.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum LoadError {
-    /// It cannot be opened or read.
-    #[error("cannot be read: {0}; check that it is there and may be read")]
-    Unreadable(String),
-    /// It is a directory, a pipe, a socket or a device.
-    #[error("{0}, not a regular file; remove it")]
-    NotAFile(&'static str),
-    /// It is too large.
-    #[error(
-        "file of {given} bytes exceeds `component_bytes_max` of {allowed}; raise that in toolhost.toml, or build it smaller"
-    )]
-    TooLarge {
-        /// Bytes given.
-        given: u64,
-        /// Bytes allowed.
-        allowed: u64,
-    },
-    /// It kept changing.
-    #[error("changed while it was read, several times; try again when its writer has finished")]
-    Changing,
-    /// It is no component of our contract.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    /// It does not compile, or the pool has no room for one like it.
-    #[error("does not compile: {0}")]
-    Compile(String),
-    /// It imports what the host does not have, or its functions have another shape.
-    #[error("does not fit this host: {0}; build it with the SDK of this version")]
-    Link(String),
-    /// `register` did not return in time.
-    #[error(
-        "`register` did not return within `register_time_max` of {0}; the plugin must not loop or wait there"
-    )]
-    RegisterTime(String),
-    /// `register` was stopped by a limit or crashed.
-    #[error("`register` failed: {message}{log}")]
-    RegisterStopped {
-        /// Which limit, or how it crashed.
-        message: String,
-        /// The last line of stderr, in words.
-        log: String,
-    },
-    /// `register` returned more than allowed.
-    #[error(
-        "`register` returned more than `registration_bytes_max` of {0} bytes; the plugin must register less"
-    )]
-    RegisterTooLarge(u64),
-    /// `register` returned an error.
-    #[error("`register` says: {0}")]
-    RegisterRefused(String),
-    /// The registration has too many tools.
-    #[error(
-        "registers {given} tools, and `tools_max` is {allowed}; raise that in toolhost.toml, or split the plugin"
-    )]
-    TooManyTools {
-        /// Tools given.
-        given: usize,
-        /// Tools allowed.
-        allowed: usize,
-    },
-    /// The registration makes no sense as a whole.
-    #[error("registers nonsense: {0}")]
-    Nonsense(String),
-    /// It is a script, and nothing can run it.
-    #[error(transparent)]
-    Runner(#[from] RunnerError),
-    /// It is a script that cannot be read.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
-    /// It is a kept script, and what ran it is gone.
-    #[error("was kept for another version of what runs it, and cannot be run any more")]
-    OtherRunner,
-    /// Loading itself broke.
-    #[error("could not be loaded: {0}")]
-    Internal(String),
-}
-
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
     engine: Arc<Engine>,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
     stores: Stores,
-    values: Arc<Values>,
+    values: ArcSwap<Values>,
     egress: Egress,
     /// What it loads is probed.
     decoy: Option<Arc<TempDir>>,
@@ -168,7 +90,7 @@ impl Loader {
             engine,
             compiler: Compiler::default(),
             rules: Arc::default(),
-            values: Arc::default(),
+            values: ArcSwap::default(),
             egress,
             decoy: None,
             now_compiling: watch::Sender::default(),
@@ -198,8 +120,9 @@ impl Loader {
     }
 
     /// Gives the values of variables and secrets that plugins may be granted.
-    pub fn provide(&mut self, variables: Variables, secrets: Secrets) {
-        self.values = Arc::new(Values { variables, secrets });
+    /// Plugins that have their authority already keep what they had.
+    pub fn provide(&self, variables: Variables, secrets: Secrets) {
+        self.values.store(Arc::new(Values { variables, secrets }));
     }
 
     /// From now on loads plugins to probe them: they see an empty directory wherever they were
@@ -210,6 +133,16 @@ impl Loader {
     pub fn probe(&mut self) -> std::io::Result<()> {
         self.decoy = Some(Arc::new(tempfile::tempdir()?));
         Ok(())
+    }
+
+    /// The state of the files of all runners.
+    pub fn runners_stamp(&self) -> Vec<Stamp> {
+        self.runners.stamp()
+    }
+
+    /// Renews a build with the values of this moment, without authority.
+    pub fn renew(&self, loaded: &Loaded) -> Loaded {
+        loaded.renewed(self.values.load_full())
     }
 
     /// Runs scripts with the components that lie there.
@@ -375,7 +308,8 @@ impl Loader {
             stuck_opens: Arc::default(),
             client: self.egress.client(),
             decoy: self.decoy.clone(),
-            values: Arc::clone(&self.values),
+            values: self.values.load_full(),
+            retired: watch::Sender::new(false),
             authority: OnceLock::new(),
         }
     }

@@ -46,6 +46,11 @@ impl Runners {
         Runners { places, known: known.into() }
     }
 
+    /// The state of the files of all runners.
+    pub(super) fn stamp(&self) -> Vec<Stamp> {
+        self.places.values().flatten().map(|path| script::stamp(path)).collect()
+    }
+
     /// The runner's file, its state, and what is known of it, for whoever makes it known. Only
     /// one caller has that at a time.
     pub(super) async fn find(

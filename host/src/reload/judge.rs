@@ -40,6 +40,8 @@ pub(super) enum Verdict {
     Changed,
     /// It waits: its texts are suspect, in these places.
     Suspect(Vec<String>),
+    /// It does not serve: somebody has gone back to an earlier build.
+    RolledBack,
 }
 
 /// What is said of one plugin, and remembered of it.
@@ -84,6 +86,9 @@ impl<'a> Case<'a> {
     }
 
     fn verdict(&self, loaded: &Loaded, surface: &Surface, is_bundled: bool) -> Verdict {
+        if self.is_refused(&loaded.facts.digest) {
+            return Verdict::RolledBack;
+        }
         let trusted = self.known.and_then(|known| known.trusted.as_deref());
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
             return Verdict::Trusted { by_rule: false };
@@ -111,6 +116,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Tells whether somebody has gone back from a build.
+    pub(super) fn is_refused(&self, digest: &str) -> bool {
+        self.known.is_some_and(|known| known.refused.iter().any(|refused| refused == digest))
+    }
+
     /// Digests of the kept builds that may serve in place of the file, the best first.
     pub(super) fn stand_ins(&self) -> Vec<&'a str> {
         let Some(known) = self.known else { return Vec::new() };
@@ -118,7 +128,7 @@ impl<'a> Case<'a> {
         let kept = known.kept.iter().rev().map(String::as_str);
         let mut digests: Vec<&str> = Vec::new();
         for digest in known.trusted.as_deref().into_iter().chain(build).chain(kept) {
-            if !digests.contains(&digest) {
+            if !digests.contains(&digest) && !self.is_refused(digest) {
                 digests.push(digest);
             }
         }
@@ -130,6 +140,10 @@ impl<'a> Case<'a> {
         let why = match &judged.verdict {
             Verdict::Trusted { .. } | Verdict::Free => return None,
             Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
+            Verdict::RolledBack => {
+                "it was given up for an earlier build; a build that is saved anew is tried again"
+                    .to_owned()
+            }
             // What it says there is not repeated: this may come before a model.
             Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
         };
@@ -176,7 +190,12 @@ impl Judged {
 
     /// Tells whether it serves where nothing else does.
     pub(super) fn may_serve(&self) -> bool {
-        !matches!(self.verdict, Verdict::Suspect(_))
+        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack)
+    }
+
+    /// Tells whether nothing is in its way.
+    pub(super) fn is_in_order(&self) -> bool {
+        matches!(self.verdict, Verdict::Trusted { .. } | Verdict::Free)
     }
 
     pub(super) fn digest(&self) -> &Arc<str> {

@@ -26,22 +26,22 @@ impl MissingHooks {
     pub(super) fn is_empty(&self) -> bool {
         self.grants.is_empty()
     }
+}
 
-    /// A registration of nothing else, for a plugin that did not load.
-    pub(super) fn alone(self, id: &PluginId, folder: PathBuf) -> Registration {
-        Registration {
-            source: SourceId::Plugin { id: id.clone(), folder },
-            origin: Origin::Project,
-            rank: usize::MAX,
-            allow_tool_override: false,
-            tools: Vec::new(),
-            needs: Vec::new(),
-            hooks: Some(Arc::new(self)),
-            digest: None,
-            trusted: false,
-            rejected: Vec::new(),
-            waiting: Vec::new(),
-        }
+/// A registration of nothing else, for a plugin that did not load.
+pub(super) fn alone(hooks: Arc<dyn Hooks>, id: &PluginId, folder: PathBuf) -> Registration {
+    Registration {
+        source: SourceId::Plugin { id: id.clone(), folder },
+        origin: Origin::Project,
+        rank: usize::MAX,
+        allow_tool_override: false,
+        tools: Vec::new(),
+        needs: Vec::new(),
+        hooks: Some(hooks),
+        digest: None,
+        trusted: false,
+        rejected: Vec::new(),
+        waiting: Vec::new(),
     }
 }
 

@@ -48,13 +48,14 @@ pub(super) fn names(catalog: &Catalog, source: &SourceId) -> Vec<String> {
     names.map(|name| name.skeleton()).collect()
 }
 
-/// Remembers what was seen, in the state folder if there is one. It blocks on files.
-pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) {
-    let Some(state) = &remembered.state else { return };
+/// Remembers what was seen, in the state folder if there is one, and returns what is known then, if
+/// that is something else. It blocks on files.
+pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) -> Option<Lock> {
+    let state = remembered.state.as_ref()?;
     let mut expected = remembered.lock.clone();
     note(&mut expected, seen, limits);
     if expected == remembered.lock {
-        return;
+        return None;
     }
     let builds = Builds::new(state);
     for Seen { build, id, .. } in seen {
@@ -65,12 +66,19 @@ pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) 
     }
     let changed = lock::change(state, |lock| {
         note(lock, seen, limits);
-        prune(lock, &builds, limits)
+        (prune(lock, &builds, limits), lock.clone())
     });
     match changed {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "old builds of plugins cannot be removed"),
-        Err(error) => tracing::warn!("what was seen of plugins is not remembered: {error}"),
+        Ok((pruned, lock)) => {
+            if let Err(error) = pruned {
+                tracing::warn!(%error, "old builds of plugins cannot be removed");
+            }
+            Some(lock)
+        }
+        Err(error) => {
+            tracing::warn!("what was seen of plugins is not remembered: {error}");
+            None
+        }
     }
 }
 

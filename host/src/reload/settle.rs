@@ -1,29 +1,85 @@
 //! The last step of a load: each plugin gets its authority, and all are published at once.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use super::judge::{Case, Judged, Verdict};
 use super::missing::MissingHooks;
+use super::reloader::Parts;
 use super::remember::{self, NewBuild, Seen};
-use super::{Pending, Plugin, Ready, SourceStatus};
-use crate::authority::{Grants, Kind};
+use super::source::Source;
+use super::{Pending, Ready, Remembered, SourceStatus};
+use crate::authority::{Exclusive, Grants, HookGrant, Kind};
 use crate::config::Config;
-use crate::plugin::Candidate;
-use crate::registry::Registry;
-use crate::store::Kept;
-use crate::tool::{Origin, PluginId, Registration, Rejection, SourceId};
+use crate::plugin::{Candidate, Loaded};
+use crate::registry::Catalog;
+use crate::store::{Builds, Kept};
+use crate::tool::{Hooks, Origin, PluginId, Registration, Rejection, SourceId};
 
-/// Gives each plugin its authority, and publishes all of them at once.
-pub(super) fn publish(
-    mut plugins: Vec<Plugin<'_>>,
-    registry: &Registry,
+/// A build with its authority; the same as long as nothing of this changes.
+pub(super) struct Given {
+    grants: Grants,
+    exclusive: Vec<Exclusive>,
+    /// Of the values of variables and secrets.
+    values: u64,
+    loaded: Loaded,
+    /// Grants that give nothing, each with the reason.
+    idle: Vec<String>,
+}
+
+/// What was published.
+pub(super) struct Settled {
+    pub(super) statuses: Vec<SourceStatus>,
+    pub(super) seen: Vec<Seen>,
+    pub(super) catalog: Arc<Catalog>,
+    /// Builds that serve no more.
+    pub(super) replaced: Vec<Loaded>,
+}
+
+/// One plugin on its way to the shelf.
+struct Plugin<'a> {
+    case: Case<'a>,
+    source: &'a Source,
+    /// What became of its file.
+    file: Result<Judged, String>,
+    /// An earlier build, which serves in its place.
+    kept: Option<Judged>,
+}
+
+/// Gives each plugin its authority, and publishes all of them at once. Kept builds that have to be
+/// loaded first come into `wanted`.
+pub(super) fn settle(
+    sources: &mut BTreeMap<PathBuf, Source>,
     config: &Config,
-) -> (Vec<SourceStatus>, Vec<Seen>) {
+    remembered: &Remembered,
+    parts: &Parts,
+    guards: &mut Guards,
+    (values, builds): (u64, Option<&Builds>),
+    wanted: &mut Vec<Candidate>,
+) -> Settled {
+    let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
+    for source in sources.values() {
+        let case = Case::new(&source.found, config, remembered);
+        let Some(file) = source.judged(&case) else {
+            statuses.push(source.loading());
+            continue;
+        };
+        let kept = match &file {
+            Ok(judged) if judged.is_in_order() => None,
+            _ => {
+                let (kept, missing) = source.stand_in(&case, builds);
+                wanted.extend(missing);
+                kept
+            }
+        };
+        plugins.push(Plugin { case, source, file, kept });
+    }
     // Whoever comes first counts.
     plugins.sort_by_cached_key(Plugin::turn);
-    let (mut registrations, mut counted, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut seen, mut hearing) = (Vec::new(), Vec::new());
+    let (mut registrations, mut counted) = (Vec::new(), Vec::new());
+    let (mut seen, mut hearing, mut serving) = (Vec::new(), Vec::new(), Vec::new());
+    let mut replaced = Vec::new();
     for mut plugin in plugins {
         let twin = plugin.serving().and_then(|serving| {
             let id = &plugin.case.found.candidate.id;
@@ -40,25 +96,44 @@ pub(super) fn publish(
                 counted.push((id.clone(), digest, bundled, path.clone()));
             }
         }
-        let (status, registration) = plugin.settle(twin);
+        let (status, registration) = plugin.settle(twin, values, parts, &mut replaced);
         if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
             && hears.hooks.is_some()
         {
             let granted = plugin.case.settings(serving).grants.clone();
             hearing.push((hears.source.clone(), granted));
         }
+        let path = plugin.case.found.candidate.path.clone();
+        let last = plugin.file.as_ref().ok().filter(|file| file.is_in_order());
+        let last = last.map(|file| Arc::clone(file.digest()));
+        let serves = registration.as_ref().and_then(|published| published.digest.clone());
+        serving.push((path, serves, last));
         registrations.extend(registration);
         statuses.push(status);
     }
-    guard(&mut registrations, config, &hearing);
-    let catalog = registry.publish(registrations);
-    for (seen, source) in seen.iter_mut().map(|seen| {
+    guards.stand_in(&mut registrations, config, &hearing);
+    let catalog = parts.registry.settle(registrations, remembered.owners());
+    for seen in &mut seen {
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
-        (seen, source)
-    }) {
         seen.names = remember::names(&catalog, &source);
     }
-    (statuses, seen)
+    for (path, serves, last) in serving {
+        let Some(source) = sources.get_mut(&path) else { continue };
+        if let (Some(before), Some(now)) = (&source.serving, &serves)
+            && before != now
+        {
+            let Candidate { id, folder, .. } = source.found.candidate.clone();
+            parts.quarantine.fresh(
+                SourceId::Plugin { id, folder },
+                Arc::clone(now),
+                Arc::clone(before),
+            );
+        }
+        source.serving = serves;
+        source.last = last.or_else(|| source.last.take());
+        source.trim();
+    }
+    Settled { statuses, seen, catalog, replaced }
 }
 
 /// Where the bytes of a build are, to be kept.
@@ -69,15 +144,41 @@ pub fn kept(packed: Option<&Arc<[u8]>>, path: PathBuf) -> Kept {
 /// A plugin that counts: its id, its digest, whether it is bundled, and its file.
 type Counted = (PluginId, Arc<str>, bool, PathBuf);
 
+impl Source {
+    /// What is told of a file that was not read yet.
+    fn loading(&self) -> SourceStatus {
+        let Candidate { id, folder, path } = self.found.candidate.clone();
+        let reason = "it is being loaded".to_owned();
+        let source = Some(SourceId::Plugin { id, folder });
+        SourceStatus { loading: true, ..super::refused(path, source, reason) }
+    }
+
+    /// It serves no more.
+    pub(super) fn retire(&self) {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(given) = &*given {
+            given.loaded.retire();
+        }
+    }
+}
+
 impl Plugin<'_> {
+    /// The build that serves, if one does.
+    fn serving(&self) -> Option<&Judged> {
+        let file = self.file.as_ref().ok().filter(|file| file.may_serve());
+        self.kept.as_ref().or(file)
+    }
+
+    /// Whose turn it is: the newest build of a bundled plugin first, then by rank.
+    fn turn(&self) -> (usize, usize, PathBuf) {
+        let age = self.serving().and_then(|serving| serving.age).unwrap_or(usize::MAX);
+        (age, self.case.found.rank, self.case.found.candidate.path.clone())
+    }
+
     /// What is to be remembered of it.
     fn seen(&self) -> Seen {
         let Candidate { id, folder, path } = self.case.found.candidate.clone();
-        let in_order = self
-            .file
-            .as_ref()
-            .ok()
-            .filter(|file| matches!(file.verdict, Verdict::Trusted { .. } | Verdict::Free));
+        let in_order = self.file.as_ref().ok().filter(|file| file.is_in_order());
         let known = self.case.known.and_then(|known| known.build.as_ref());
         let is_new = |file: &&Judged| known.is_none_or(|known| *known.digest != **file.digest());
         let build = in_order.filter(is_new).map(|file| NewBuild {
@@ -94,7 +195,13 @@ impl Plugin<'_> {
     }
 
     /// Gives the build that serves its authority. Returns what is to be told, and published.
-    fn settle(&mut self, twin: Option<PathBuf>) -> (SourceStatus, Option<Registration>) {
+    fn settle(
+        &mut self,
+        twin: Option<PathBuf>,
+        values: u64,
+        parts: &Parts,
+        replaced: &mut Vec<Loaded>,
+    ) -> (SourceStatus, Option<Registration>) {
         let case = &self.case;
         let found = case.found;
         let ready = |judged: &Judged| Ready {
@@ -131,7 +238,7 @@ impl Plugin<'_> {
                 (None, Err(_)) => None,
             };
             if let Some(serving) = serving {
-                let idle = authorise(case, serving);
+                let idle = authorise(case, serving, self.source, (values, parts), replaced);
                 let published = Registration {
                     origin: if serving.age.is_some() { Origin::Bundled } else { found.origin },
                     rank: found.rank,
@@ -157,7 +264,8 @@ impl Plugin<'_> {
         }
         let Candidate { id, folder, path } = found.candidate.clone();
         let source = Some(SourceId::Plugin { id, folder });
-        (SourceStatus { path, source, state, kept, usage: self.usage }, registration)
+        let (loading, usage) = (self.source.busy, self.source.usage);
+        (SourceStatus { path, source, state, loading, kept, usage }, registration)
     }
 }
 
@@ -170,53 +278,115 @@ fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
         .collect()
 }
 
-/// Puts stand-ins where hooks were granted that could stop or change a call, and are not there:
-/// a guard that is changed, damaged or removed must not let pass what it was to stop.
-///
-/// The operator's grants name an id, and hold for the plugin that was given them; those of a
-/// trusted project are for the plugin of its own folder. A plugin of the same id elsewhere stands
-/// for neither.
-fn guard(registrations: &mut Vec<Registration>, config: &Config, hearing: &[(SourceId, Grants)]) {
-    let project = config.project.as_ref();
-    let of_project = project.iter().flat_map(|project| {
-        project.plugins.iter().map(|(id, plugin)| (id, Some(&project.folder), plugin))
-    });
-    let of_operator = config.plugins.iter().map(|(id, plugin)| (id, None, plugin));
-    for (id, folder, plugin) in of_operator.chain(of_project) {
-        let missing = MissingHooks::new(&plugin.grants.hooks);
-        let is_it = |source: &SourceId| match source {
-            SourceId::Plugin { id: known, folder: its } => {
-                known == id && folder.is_none_or(|folder| folder == its)
-            }
-            _ => false,
-        };
-        let is_there = hearing.iter().any(|(source, grants)| {
-            let has_all = plugin.grants.hooks.iter().all(|hook| grants.hooks.contains(hook));
-            is_it(source) && has_all
-        });
-        if missing.is_empty() || is_there {
-            continue;
+/// Stand-ins where hooks were granted that could stop or change a call, and are not there: a guard
+/// that is changed, damaged or removed must not let pass what it was to stop.
+#[derive(Default)]
+pub(super) struct Guards(HashMap<(PluginId, Option<PathBuf>), (Vec<HookGrant>, Arc<dyn Hooks>)>);
+
+impl Guards {
+    /// The stand-in for what was granted; the same as long as that is.
+    fn of(
+        &mut self,
+        id: &PluginId,
+        folder: Option<&PathBuf>,
+        grants: &[HookGrant],
+    ) -> Option<Arc<dyn Hooks>> {
+        let key = (id.clone(), folder.cloned());
+        if let Some((known, hooks)) = self.0.get(&key)
+            && known == grants
+        {
+            return Some(Arc::clone(hooks));
+        }
+        let missing = MissingHooks::new(grants);
+        if missing.is_empty() {
+            return None;
         }
         tracing::warn!(
             "plugin:{id} was granted hooks and gives none, so calls it was to hear of are refused: `toolhost doctor` says why"
         );
-        let mut own = registrations
-            .iter_mut()
-            .filter(|registration| is_it(&registration.source) && registration.hooks.is_none());
-        match own.next() {
-            Some(registration) => registration.hooks = Some(Arc::new(missing)),
-            None => registrations.push(missing.alone(id, folder.cloned().unwrap_or_default())),
+        let hooks: Arc<dyn Hooks> = Arc::new(missing);
+        self.0.insert(key, (grants.to_vec(), Arc::clone(&hooks)));
+        Some(hooks)
+    }
+
+    /// Puts them where they are needed.
+    ///
+    /// The operator's grants name an id, and hold for the plugin that was given them; those of a
+    /// trusted project are for the plugin of its own folder. A plugin of the same id elsewhere
+    /// stands for neither.
+    fn stand_in(
+        &mut self,
+        registrations: &mut Vec<Registration>,
+        config: &Config,
+        hearing: &[(SourceId, Grants)],
+    ) {
+        let project = config.project.as_ref();
+        let of_project = project.iter().flat_map(|project| {
+            project.plugins.iter().map(|(id, plugin)| (id, Some(&project.folder), plugin))
+        });
+        let of_operator = config.plugins.iter().map(|(id, plugin)| (id, None, plugin));
+        for (id, folder, plugin) in of_operator.chain(of_project) {
+            let is_it = |source: &SourceId| match source {
+                SourceId::Plugin { id: known, folder: its } => {
+                    known == id && folder.is_none_or(|folder| folder == its)
+                }
+                _ => false,
+            };
+            let is_there = hearing.iter().any(|(source, grants)| {
+                let has_all = plugin.grants.hooks.iter().all(|hook| grants.hooks.contains(hook));
+                is_it(source) && has_all
+            });
+            if is_there {
+                self.0.remove(&(id.clone(), folder.cloned()));
+                continue;
+            }
+            let Some(hooks) = self.of(id, folder, &plugin.grants.hooks) else { continue };
+            let mut own = registrations
+                .iter_mut()
+                .filter(|registration| is_it(&registration.source) && registration.hooks.is_none());
+            match own.next() {
+                Some(registration) => registration.hooks = Some(hooks),
+                None => registrations.push(super::missing::alone(
+                    hooks,
+                    id,
+                    folder.cloned().unwrap_or_default(),
+                )),
+            }
         }
     }
 }
 
 /// Gives a build what its plugin was granted, if it is trusted. Returns why a grant gives nothing.
-fn authorise(case: &Case<'_>, judged: &mut Judged) -> Vec<String> {
+fn authorise(
+    case: &Case<'_>,
+    judged: &mut Judged,
+    source: &Source,
+    (values, parts): (u64, &Parts),
+    replaced: &mut Vec<Loaded>,
+) -> Vec<String> {
     let settings = case.settings(judged);
     let trusted = judged.is_trusted();
-    let nothing = Grants::default();
-    let grants = if trusted { &settings.grants } else { &nothing };
-    let mut idle = judged.loaded.grant(grants, &settings.exclusive);
+    let grants = if trusted { settings.grants.clone() } else { Grants::default() };
+    let mut idle = {
+        let mut given = source.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |given: &Given| {
+            (&given.grants, &given.exclusive, given.values, &given.loaded.facts.digest)
+                == (&grants, &settings.exclusive, values, judged.digest())
+        };
+        if !given.as_ref().is_some_and(is_same) {
+            let mut loaded = match judged.loaded.is_granted() || values > 0 {
+                true => parts.loader.renew(&judged.loaded),
+                false => judged.loaded.clone(),
+            };
+            let idle = loaded.grant(&grants, &settings.exclusive);
+            let exclusive = settings.exclusive.clone();
+            let now = Given { grants, exclusive, values, loaded, idle };
+            replaced.extend(given.replace(now).map(|before| before.loaded));
+        }
+        let Some(given) = &*given else { return Vec::new() };
+        judged.loaded = given.loaded.clone();
+        given.idle.clone()
+    };
     let Candidate { id, path, .. } = &case.found.candidate;
     if trusted {
         let given = |flag: &String| {

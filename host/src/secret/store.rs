@@ -18,7 +18,8 @@ use zeroize::Zeroizing;
 use super::{Keyring, SECRETS_MAX, SecretError, SecretValue, check_name};
 use crate::record;
 
-const FILE: &str = "secrets.json";
+/// The name of the file.
+pub const SECRETS_FILE: &str = "secrets.json";
 /// The most that is read of the file: more than all secrets can take.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
@@ -100,7 +101,7 @@ impl SecretStore {
 
     /// The file with the names, and with the values that no keyring has.
     pub fn file(&self) -> PathBuf {
-        self.folder.join(FILE)
+        self.folder.join(SECRETS_FILE)
     }
 
     /// Keeps a value, in place of the one before. With a keyring it goes there; if that does not
@@ -260,7 +261,7 @@ impl SecretStore {
     fn write(&self, locked: &record::Locked, written: &Written) -> Result<(), SecretError> {
         let text = serde_json::to_vec_pretty(written).map(Zeroizing::new);
         let text = text.map_err(|error| self.io(error.into()))?;
-        record::replace(locked, &self.folder, FILE, &text).map_err(|error| self.io(error))
+        record::replace(locked, &self.folder, SECRETS_FILE, &text).map_err(|error| self.io(error))
     }
 
     fn io(&self, error: std::io::Error) -> SecretError {

@@ -1,0 +1,86 @@
+//! Why a file is no plugin: every way in which loading can fail, with its reason and a repair.
+
+use thiserror::Error;
+
+use super::contract::ContractError;
+use super::runner::RunnerError;
+use crate::script::ScriptError;
+
+/// Why a file is no plugin of this host.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum LoadError {
+    /// It cannot be opened or read.
+    #[error("cannot be read: {0}; check that it is there and may be read")]
+    Unreadable(String),
+    /// It is a directory, a pipe, a socket or a device.
+    #[error("{0}, not a regular file; remove it")]
+    NotAFile(&'static str),
+    /// It is too large.
+    #[error(
+        "file of {given} bytes exceeds `component_bytes_max` of {allowed}; raise that in toolhost.toml, or build it smaller"
+    )]
+    TooLarge {
+        /// Bytes given.
+        given: u64,
+        /// Bytes allowed.
+        allowed: u64,
+    },
+    /// It kept changing.
+    #[error("changed while it was read, several times; try again when its writer has finished")]
+    Changing,
+    /// It is no component of our contract.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// It does not compile, or the pool has no room for one like it.
+    #[error("does not compile: {0}")]
+    Compile(String),
+    /// It imports what the host does not have, or its functions have another shape.
+    #[error("does not fit this host: {0}; build it with the SDK of this version")]
+    Link(String),
+    /// `register` did not return in time.
+    #[error(
+        "`register` did not return within `register_time_max` of {0}; the plugin must not loop or wait there"
+    )]
+    RegisterTime(String),
+    /// `register` was stopped by a limit or crashed.
+    #[error("`register` failed: {message}{log}")]
+    RegisterStopped {
+        /// Which limit, or how it crashed.
+        message: String,
+        /// The last line of stderr, in words.
+        log: String,
+    },
+    /// `register` returned more than allowed.
+    #[error(
+        "`register` returned more than `registration_bytes_max` of {0} bytes; the plugin must register less"
+    )]
+    RegisterTooLarge(u64),
+    /// `register` returned an error.
+    #[error("`register` says: {0}")]
+    RegisterRefused(String),
+    /// The registration has too many tools.
+    #[error(
+        "registers {given} tools, and `tools_max` is {allowed}; raise that in toolhost.toml, or split the plugin"
+    )]
+    TooManyTools {
+        /// Tools given.
+        given: usize,
+        /// Tools allowed.
+        allowed: usize,
+    },
+    /// The registration makes no sense as a whole.
+    #[error("registers nonsense: {0}")]
+    Nonsense(String),
+    /// It is a script, and nothing can run it.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// It is a script that cannot be read.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// It is a kept script, and what ran it is gone.
+    #[error("was kept for another version of what runs it, and cannot be run any more")]
+    OtherRunner,
+    /// Loading itself broke.
+    #[error("could not be loaded: {0}")]
+    Internal(String),
+}

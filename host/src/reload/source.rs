@@ -1,0 +1,108 @@
+//! One file of a plugins folder, over time: what it is now, and what it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use super::judge::{Case, Judged, Verdict};
+use super::scan::Found;
+use super::settle::Given;
+use crate::plugin::{Candidate, Loaded};
+use crate::script::Stamp;
+use crate::store::Builds;
+use crate::tool::Usage;
+
+/// What the file system knows of a file, and of what it takes to run it.
+pub(super) type State = (Stamp, Vec<Stamp>);
+
+/// One file, and what became of it.
+pub(super) struct Source {
+    pub(super) found: Found,
+    /// Its files as they are now.
+    pub(super) now: State,
+    /// Its files as they were when they were read last.
+    pub(super) read: Option<State>,
+    /// It is being loaded, or its examples run. There is one at a time.
+    pub(super) busy: bool,
+    /// What became of the file, once that is known.
+    pub(super) file: Option<Result<Loaded, String>>,
+    pub(super) usage: Usage,
+    /// Builds in memory, by digest: the file's, and those that may stand in for it.
+    pub(super) builds: BTreeMap<Arc<str>, Loaded>,
+    /// Digests of kept builds that cannot serve.
+    pub(super) unusable: BTreeSet<String>,
+    /// The digest of the build that serves.
+    pub(super) serving: Option<Arc<str>>,
+    /// The digest of the file's build that was last in order.
+    pub(super) last: Option<Arc<str>>,
+    /// What has its authority.
+    pub(super) given: Mutex<Option<Given>>,
+}
+
+impl Source {
+    pub(super) fn new(found: Found, now: State) -> Source {
+        Source {
+            found,
+            now,
+            read: None,
+            busy: false,
+            file: None,
+            usage: Usage::default(),
+            builds: BTreeMap::new(),
+            unusable: BTreeSet::new(),
+            serving: None,
+            last: None,
+            given: Mutex::default(),
+        }
+    }
+
+    /// Tells whether the file has to be read.
+    pub(super) fn is_stale(&self) -> bool {
+        !self.busy && self.read.as_ref() != Some(&self.now)
+    }
+
+    /// A build is what the file is from now on.
+    pub(super) fn accept(&mut self, loaded: Loaded) {
+        self.builds.insert(Arc::clone(&loaded.facts.digest), loaded.clone());
+        self.file = Some(Ok(loaded));
+    }
+
+    /// Judges the file's build.
+    pub(super) fn judged(&self, case: &Case<'_>) -> Option<Result<Judged, String>> {
+        let file = self.file.as_ref()?;
+        Some(file.as_ref().map(|loaded| case.judge(loaded.clone())).map_err(Clone::clone))
+    }
+
+    /// The build that stands in for the file; or, where that has to be loaded first, the one that
+    /// is to be loaded. One that is in memory already serves until then.
+    pub(super) fn stand_in(
+        &self,
+        case: &Case<'_>,
+        builds: Option<&Builds>,
+    ) -> (Option<Judged>, Option<Candidate>) {
+        let mut wanted = None;
+        let last = self.last.as_deref().filter(|last| !case.is_refused(last));
+        for digest in case.stand_ins().into_iter().chain(last) {
+            if let Some(loaded) = self.builds.get(digest) {
+                let judged = case.judge(loaded.clone());
+                if matches!(judged.verdict, Verdict::Trusted { by_rule: false } | Verdict::Free) {
+                    return (Some(judged), wanted);
+                }
+            } else if wanted.is_none()
+                && !self.unusable.contains(digest)
+                && let Some(path) = builds.and_then(|builds| builds.find(digest))
+            {
+                wanted = Some(Candidate { path, ..self.found.candidate.clone() });
+            }
+        }
+        (None, wanted)
+    }
+
+    /// Forgets builds that nobody needs any more.
+    pub(super) fn trim(&mut self) {
+        let file = self.file.as_ref().and_then(|file| file.as_ref().ok());
+        let file = file.map(|loaded| &loaded.facts.digest);
+        let needed: Vec<&Arc<str>> =
+            file.into_iter().chain(&self.serving).chain(&self.last).collect();
+        self.builds.retain(|digest, _| needed.contains(&digest));
+    }
+}
