@@ -312,7 +312,7 @@ fn a_client_hears_of_changes_and_of_failures() {
 fn grants_count_while_the_host_runs() {
     let reads = json!({
         "tools": [{ "name": "say", "answer": { "env": "WHO" } }],
-        "needs": [{ "kind": "env", "value": ["WHO"], "tools": [], "reason": "" }],
+        "needs": [{ "kind": "env", "value": { "names": ["WHO"] }, "tools": [], "reason": "" }],
     });
     let lab = Lab::new().with("say.wasm", made(&reads));
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
