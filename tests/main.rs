@@ -1,6 +1,7 @@
 //! The tests of the whole: real components, the real program, data in and text out.
 
 mod audit;
+mod authors;
 mod availability;
 mod batch;
 mod bounds;

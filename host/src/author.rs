@@ -1,8 +1,10 @@
-//! Builds plugins from source: finds the toolchain, runs it, makes a component of what it
-//! gives, checks that, and puts it into a plugins folder in one step.
+//! What authors of plugins need. Builds plugins from source: finds the toolchain, runs it, makes a
+//! component of what it gives, checks that, and puts it into a plugins folder in one step.
+//! [`scaffold`] makes the folder of a new one.
 //!
 //! Paths and environment are values it is given. What it does not do: install anything.
 
+mod scaffold;
 mod toolchain;
 
 use std::ffi::OsString;
@@ -20,6 +22,7 @@ use crate::plugin::{self, ContractError};
 use crate::process::{self, Command, End, StartError};
 use crate::tool::{PluginId, PluginIdError};
 
+pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, Sdk, scaffold};
 pub use toolchain::Toolchain;
 
 /// The most that is read of what cargo says it built.

@@ -15,6 +15,7 @@ mod home;
 mod inspect;
 mod list;
 mod need;
+mod new;
 mod probe;
 mod problem;
 mod sample;
@@ -94,6 +95,7 @@ enum Command {
     Trust(trust::Arguments),
     Secret(secret::Arguments),
     Audit(audit::Arguments),
+    New(new::Arguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
     Serve(serve::Arguments),
@@ -141,6 +143,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
         Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
         Command::Audit(arguments) => audit::run(&ui, &arguments),
+        Command::New(arguments) => new::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,

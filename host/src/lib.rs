@@ -16,7 +16,7 @@
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`quarantine`], [`session`] | which tools can work; which crash too often; what one caller's calls add up to |
 //! | [`definitions`], [`dispatch`] | what a model is shown; one call, from its name to its outcome |
-//! | [`author`], [`builtin`], [`reload`] | building plugins; the house's own tools; folders of plugins |
+//! | [`author`], [`builtin`], [`reload`] | building, scaffolding and checking plugins; the house's own tools; folders of plugins |
 //! | [`host`] | wires everything |
 //! | [`server`] | a door for MCP clients |
 //! | [`cli`] | the command line |
