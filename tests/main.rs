@@ -6,6 +6,7 @@ mod availability;
 mod batch;
 mod bounds;
 mod calls;
+mod check;
 mod cli;
 mod compiling;
 #[path = "support/component.rs"]

@@ -1,9 +1,10 @@
 //! What authors of plugins need. Builds plugins from source: finds the toolchain, runs it, makes a
 //! component of what it gives, checks that, and puts it into a plugins folder in one step.
-//! [`scaffold`] makes the folder of a new one.
+//! [`scaffold`] makes the folder of a new one, [`check`] says what could be better.
 //!
 //! Paths and environment are values it is given. What it does not do: install anything.
 
+mod check;
 mod scaffold;
 mod toolchain;
 
@@ -22,6 +23,7 @@ use crate::plugin::{self, ContractError};
 use crate::process::{self, Command, End, StartError};
 use crate::tool::{PluginId, PluginIdError};
 
+pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
 pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, Sdk, scaffold};
 pub use toolchain::Toolchain;
 

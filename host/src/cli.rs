@@ -5,6 +5,7 @@ mod approve;
 mod audit;
 mod build;
 mod call;
+mod check;
 mod completions;
 mod describe;
 mod doctor;
@@ -45,7 +46,7 @@ use ui::Ui;
 /// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
 /// network and see no variable unless you grant it.
 ///
-/// Exit codes: 0 ok; 1 the tool said no, or `doctor` or `audit verify` found something broken; 2
+/// Exit codes: 0 ok; 1 the tool said no, or `doctor`, `check` or `audit verify` found something broken; 2
 /// wrong usage or configuration; 3 the call was refused before it ran; 4 the call was stopped by a limit or a
 /// crash; 70 toolhost itself is wrong.
 #[derive(Debug, Parser)]
@@ -96,6 +97,7 @@ enum Command {
     Secret(secret::Arguments),
     Audit(audit::Arguments),
     New(new::Arguments),
+    Check(check::Arguments),
     Build(build::Arguments),
     Sample(sample::Arguments),
     Serve(serve::Arguments),
@@ -143,6 +145,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
         Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
         Command::Audit(arguments) => audit::run(&ui, &arguments),
+        Command::Check(arguments) => check::run(&ui, &global, &arguments).await,
         Command::New(arguments) => new::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,

@@ -23,7 +23,7 @@ use crate::text;
 use crate::tool::Violation;
 
 pub use clean::clean;
-pub use format::{Definition, Format, FormatError};
+pub use format::{Definition, Format, FormatError, tokens};
 
 /// Most errors reported for one set of arguments.
 const ERRORS_MAX: usize = 5;

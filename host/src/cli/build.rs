@@ -68,7 +68,7 @@ fn to_json(built: &Built) -> Value {
     })
 }
 
-fn failure(error: &BuildError) -> Failure {
+pub(super) fn failure(error: &BuildError) -> Failure {
     match error {
         BuildError::Compiler { .. }
         | BuildError::Contract { .. }

@@ -14,12 +14,11 @@ use super::Global;
 use super::describe::spec_json;
 use super::failure::Failure;
 use super::home::Home;
-use super::list;
 use super::ui::Ui;
 use crate::host::{self, InspectError};
 use crate::plugin::{LoadError, Loaded};
 use crate::registry::SourceReport;
-use crate::schema::{Definition, Format};
+use crate::schema::{Definition, Format, tokens};
 use crate::suspicion::{Suspicion, Texts, suspicions};
 use crate::text;
 use crate::text::suspect::visible;
@@ -73,7 +72,7 @@ impl<'a> Inspected<'a> {
         let callable =
             specs.filter(|spec| report.tools.iter().any(|name| *name == *spec.name.as_str()));
         let with_tokens =
-            |spec: &'a ToolSpec| (spec, list::tokens(&Definition::of(spec).render(Format::OpenAi)));
+            |spec: &'a ToolSpec| (spec, tokens(&Definition::of(spec).render(Format::OpenAi)));
         let texts = Texts {
             name: &facts.name,
             version: &facts.version,

@@ -16,7 +16,7 @@ use crate::definitions::Listed;
 use crate::quarantine::Quarantined;
 use crate::registry::{Catalog, Entry};
 use crate::reload::SourceStatus;
-use crate::schema::{Definition, Format};
+use crate::schema::{Definition, Format, tokens};
 
 /// Lists the tools, and every file that is none with the reason.
 ///
@@ -240,9 +240,4 @@ fn state(entry: &Entry, sources: &[SourceStatus]) -> String {
         Some((trust, true)) => format!("{trust}, kept build"),
         None => "ready".to_owned(),
     }
-}
-
-/// About what a definition costs in a prompt.
-pub(super) fn tokens(definition: &Value) -> usize {
-    definition.to_string().chars().count().div_ceil(4)
 }

@@ -112,6 +112,11 @@ fn offered(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
+/// About what a rendered definition costs in a prompt: its JSON in characters, divided by four.
+pub fn tokens(definition: &Value) -> usize {
+    definition.to_string().chars().count().div_ceil(4)
+}
+
 impl Definition {
     /// The definition of a tool as it was registered.
     pub fn of(spec: &ToolSpec) -> Definition {

@@ -6,7 +6,8 @@
 //!   "tools": [{ "name": "t", "toolset": "made", "description": "", "parameters": {},
 //!               "overrides": false, "requires_env": [], "max_result_size_chars": 1,
 //!               "check": "yes", "shared_check": "x", "describe": "text", "answer": "echo",
-//!               "examples": [["{}", "expected"]] }],
+//!               "examples": [["{}", "expected"]], "read_only": true,
+//!               "destructive": false }],
 //!   "needs": [{ "kind": "env", "value": {}, "tools": [], "reason": "" }],
 //!   "name": "made", "extensions": [["name", "text"]],
 //!   "hooks": { "request": "none", "pre_call": "none", "post_call": "none", "transform": "none" }
@@ -249,8 +250,8 @@ fn tool(made: &Value) -> Tool {
         has_check: made.get("check").is_some(),
         has_dynamic_schema: made.get("describe").is_some(),
         annotations: Annotations {
-            read_only: None,
-            destructive: None,
+            read_only: made["read_only"].as_bool(),
+            destructive: made["destructive"].as_bool(),
             idempotent: None,
             open_world: None,
         },

@@ -1,6 +1,8 @@
 //! A guest whose `register` does what a word in its data says. Tests change the word in the
 //! built component, so that one build serves for every way of registering.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::ptr;
 
 use toolhost_sdk::Context;
@@ -48,6 +50,10 @@ impl Guest for Plugin {
             "sleep" => {
                 std::thread::sleep(std::time::Duration::from_secs(3_600));
                 Vec::new()
+            }
+            "random" => {
+                let number = RandomState::new().hash_one(0);
+                vec![tool(&format!("tool_{number}"))]
             }
             "peek" => vec![tool(if std::fs::read_dir("/").is_ok() { "sees" } else { "blind" })],
             _ => return Err(format!("unknown mode {word}")),

@@ -1,0 +1,255 @@
+//! `toolhost check`
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::Global;
+use super::failure::Failure;
+use super::grant::read_id;
+use super::home::Home;
+use super::ui::Ui;
+use crate::author::{self, BuildRequest, CheckRequest, Checked, CheckedTool, Level};
+use crate::host::HostSettings;
+use crate::lock;
+use crate::plugin::Candidate;
+use crate::reload;
+use crate::tool::PluginId;
+
+/// Main files of a plugin that is a folder of scripts.
+const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
+
+/// Checks a plugin before others get it: descriptions and schemas, needs and imports, and its
+/// examples, which are run.
+///
+/// It runs with nothing granted, in an empty directory; an example that cannot work so is skipped,
+/// with what it needs. `register` runs twice and must give the same. TOKENS are counted as in
+/// `toolhost list`. The exit code is 1 if there are errors; warnings and notes do not count, unless
+/// `--strict` is given.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A file; a folder with the source, which is built first where it has a Cargo.toml (nothing
+    /// is put into a plugins folder); or the id of a plugin.
+    #[arg(value_name = "FILE|DIR|ID")]
+    plugin: String,
+
+    /// Warnings fail too.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// What is to be checked: a file, and its name for people.
+struct Target {
+    name: String,
+    candidate: Candidate,
+    /// What was built for the check goes with it.
+    _built: Option<TempDir>,
+}
+
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let settings = home.settings(global)?;
+    let mut results = Vec::new();
+    for target in targets(given, &settings).await? {
+        let checked = check(ui, &home, &settings, &target.candidate).await?;
+        results.push((target, checked));
+    }
+    let count = |level| results.iter().map(|(_, checked)| checked.count(level)).sum::<usize>();
+    let counts = [Level::Error, Level::Warning, Level::Note].map(|level| (level, count(level)));
+    if ui.json {
+        let plugins: Vec<Value> =
+            results.iter().map(|(target, checked)| to_json(target, checked)).collect();
+        let mut report = json!({ "plugins": plugins });
+        for (level, count) in counts {
+            report[format!("{}s", level.as_str())] = json!(count);
+        }
+        ui.json(&report)?;
+    } else {
+        for (target, checked) in &results {
+            show(ui, target, checked)?;
+        }
+        let words: Vec<String> =
+            counts.iter().map(|(level, count)| counted(*count, level.as_str())).collect();
+        ui.line(&words.join(", "))?;
+    }
+    let [(_, errors), (_, warnings), _] = counts;
+    if errors > 0 || given.strict && warnings > 0 { Err(Failure::broken()) } else { Ok(()) }
+}
+
+async fn check(
+    ui: &Ui,
+    home: &Home,
+    settings: &HostSettings,
+    candidate: &Candidate,
+) -> Result<Checked, Failure> {
+    let config = settings.config.plugin(&candidate.id, &candidate.folder, None);
+    let request = CheckRequest {
+        candidate: candidate.clone(),
+        limits: settings.config.limits.clone(),
+        allow_tool_override: config.allow_tool_override,
+        bundled: lock::bundled_digests(&home.state)
+            .map_err(|error| Failure::usage(error.to_string()))?,
+        cache: settings.cache.clone(),
+        compiler: settings.compiler.clone(),
+    };
+    let (_compiling, compiling) = watch::channel(BTreeSet::from([candidate.id.to_string()]));
+    let checked = ui.while_waiting(author::check(&request), compiling).await;
+    checked.map_err(|error| Failure::fault(error.to_string()))
+}
+
+/// The files that are meant.
+async fn targets(given: &Arguments, settings: &HostSettings) -> Result<Vec<Target>, Failure> {
+    let path = Path::new(&given.plugin);
+    if path.is_dir() {
+        return folder(path).await;
+    }
+    if path.exists() || given.plugin.contains(['/', '.']) {
+        if let Err(error) = path.metadata() {
+            return Err(Failure::usage(format!("{} cannot be read: {error}", given.plugin)));
+        }
+        let candidate = candidate(path)?;
+        return Ok(vec![Target { name: given.plugin.clone(), candidate, _built: None }]);
+    }
+    let id = read_id(&given.plugin)?;
+    let mut found = reload::find(&settings.folders, &id, &settings.config.limits);
+    if found.len() > 1 {
+        let failure = Failure::usage(format!("{} files have the id `{id}`", found.len()));
+        return Err(found.iter().fold(failure, |failure, candidate| {
+            let path = candidate.path.display();
+            failure.hint(format!("name the one you mean: `toolhost check {path}`"))
+        }));
+    }
+    let candidate = found.pop().ok_or_else(|| {
+        Failure::usage(format!("there is no plugin `{id}`, and no file or folder of that name"))
+            .hint("`toolhost list` shows all plugins")
+    })?;
+    let name = super::problem::shown(&candidate.path);
+    Ok(vec![Target { name, candidate, _built: None }])
+}
+
+/// A folder with a source: built, or checked as it is where it is made of scripts.
+async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
+    if MAIN_FILES.iter().any(|file| folder.join(file).is_file()) {
+        let real = std::fs::canonicalize(folder)
+            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+        let name = folder.display().to_string();
+        return Ok(vec![Target { name, candidate: candidate(&real)?, _built: None }]);
+    }
+    if !folder.join("Cargo.toml").is_file() {
+        return Err(Failure::usage(format!(
+            "{} has neither Cargo.toml nor {}",
+            folder.display(),
+            MAIN_FILES.join(", ")
+        ))
+        .hint("name a file, the folder of a plugin's source, or the id of a plugin"));
+    }
+    let mut out = Some(tempfile::tempdir().map_err(|error| Failure::usage(error.to_string()))?);
+    let request = BuildRequest {
+        folder: folder.to_owned(),
+        out: out.as_ref().map_or_else(PathBuf::new, |out| out.path().to_owned()),
+        environment: std::env::vars_os().collect(),
+        show_messages: true,
+    };
+    let built = author::build(&request).await.map_err(|error| super::build::failure(&error))?;
+    let targets = built.into_iter().map(|built| {
+        let candidate =
+            Candidate { id: built.id.clone(), folder: request.out.clone(), path: built.path };
+        let name = format!("{} of {}", built.id, folder.display());
+        Target { name, candidate, _built: None }
+    });
+    let mut targets: Vec<Target> = targets.collect();
+    if let Some(last) = targets.last_mut() {
+        last._built = out.take();
+    }
+    Ok(targets)
+}
+
+fn candidate(path: &Path) -> Result<Candidate, Failure> {
+    let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    let stem = stem.unwrap_or_default().to_string_lossy();
+    let id = PluginId::from_stem(&stem)
+        .map_err(|error| Failure::usage(format!("{error}; rename the file")))?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned() })
+}
+
+fn show(ui: &Ui, target: &Target, checked: &Checked) -> Result<(), Failure> {
+    match &checked.facts {
+        Some(facts) => ui.line(&format!(
+            "{} is {} {}: {}, {} bytes",
+            target.name,
+            crate::text::one_line(&facts.name),
+            crate::text::one_line(&facts.version),
+            counted(checked.tools.len(), "tool"),
+            facts.bytes
+        ))?,
+        None => ui.line(&target.name)?,
+    }
+    for finding in &checked.findings {
+        ui.line(&finding.to_string())?;
+    }
+    if !checked.tools.is_empty() {
+        ui.line("")?;
+        let rows: Vec<Vec<String>> = checked.tools.iter().map(row).collect();
+        ui.table(&["TOOL", "EXAMPLES", "CALL", "TOKENS"], &rows)?;
+        let tokens: usize = checked.tools.iter().map(|tool| tool.tokens).sum();
+        let register = checked.register.map(time).unwrap_or_default();
+        ui.line(&format!("{tokens} tokens in all; `register` takes {register}"))?;
+    }
+    ui.line("")
+}
+
+fn row(tool: &CheckedTool) -> Vec<String> {
+    let counts = [(tool.passed, "passed"), (tool.skipped, "skipped"), (tool.failed, "failed")];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let examples = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    let call = tool.call.map_or_else(|| "-".to_owned(), time);
+    vec![tool.name.clone(), examples, call, tool.tokens.to_string()]
+}
+
+/// As exact as it was measured.
+fn time(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1_000.0)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn to_json(target: &Target, checked: &Checked) -> Value {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let tool = |tool: &CheckedTool| {
+        json!({
+            "name": tool.name,
+            "tokens": tool.tokens,
+            "call_us": tool.call.map(micros),
+            "examples": { "passed": tool.passed, "skipped": tool.skipped, "failed": tool.failed },
+        })
+    };
+    let facts = checked.facts.as_ref();
+    json!({
+        "id": target.candidate.id.as_str(),
+        "plugin": target.name,
+        "loads": facts.is_some(),
+        "name": facts.map(|facts| &facts.name),
+        "version": facts.map(|facts| &facts.version),
+        "contract": facts.map(|facts| facts.contract.to_string()),
+        "digest": facts.map(|facts| format!("sha256:{}", facts.digest)),
+        "bytes": facts.map(|facts| facts.bytes),
+        "findings": checked.findings,
+        "tools": checked.tools.iter().map(tool).collect::<Vec<_>>(),
+        "tokens": checked.tools.iter().map(|tool| tool.tokens).sum::<usize>(),
+        "register_us": checked.register.map(micros),
+    })
+}
