@@ -44,6 +44,7 @@ const ONLY: [(&str, &[&str], &str); 18] = [
     ("secret_service", &["secret"], "one room asks the keyring"),
     (".expose()", &["plugin", "secret"], "values go into requests, and nowhere else"),
     ("rmcp", &["server"], "one room knows the MCP library"),
+    ("ratatui", &["cli"], "one room draws on the terminal"),
     ("hyper::", &["egress"], "one room sends requests"),
     ("rustls::", &["egress"], "one room decides which servers are trusted"),
     ("TcpStream", &["egress"], "addresses are checked where they are connected to"),

@@ -43,5 +43,6 @@ mod support;
 mod toolsets;
 mod trust;
 mod vectors;
+mod watch;
 mod weather;
 mod wrong;

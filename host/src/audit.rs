@@ -15,6 +15,7 @@
 
 mod event;
 mod file;
+mod follow;
 mod line;
 mod read;
 mod verify;
@@ -32,6 +33,7 @@ pub use event::{
     Answer, Called, Event, Granted, Loaded, SecretChange, SecretChanged, Text, Trusted,
 };
 pub use file::{Part, parts};
+pub use follow::Follower;
 pub use read::{Damage, LINE_BYTES_MAX, Lines, Record, read};
 pub use verify::{Head, Problem, Verified, Verifier, verify};
 

@@ -27,6 +27,7 @@ mod serve;
 mod toolsets;
 mod trust;
 mod ui;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +97,7 @@ enum Command {
     Trust(trust::Arguments),
     Secret(secret::Arguments),
     Audit(audit::Arguments),
+    Watch(watch::Arguments),
     New(new::Arguments),
     Check(check::Arguments),
     Build(build::Arguments),
@@ -114,7 +116,10 @@ pub fn main() -> ExitCode {
         // Before anything else: no thread, no runtime, no log.
         return compile();
     }
-    log_to_stderr(arguments.global.verbose);
+    if !matches!(&arguments.command, Command::Watch(given) if given.draws(arguments.global.json)) {
+        // It would stand in the middle of what is drawn.
+        log_to_stderr(arguments.global.verbose);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::fault(format!("no runtime: {error}")).report(),
@@ -146,6 +151,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
         Command::Audit(arguments) => audit::run(&ui, &arguments),
         Command::Check(arguments) => check::run(&ui, &global, &arguments).await,
+        Command::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
         Command::New(arguments) => new::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,

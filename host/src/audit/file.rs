@@ -67,7 +67,7 @@ pub fn parts(folder: &Path) -> io::Result<Vec<Part>> {
 }
 
 /// The names of the files that are full, the oldest first.
-fn rotated(folder: &Path) -> io::Result<Vec<String>> {
+pub(super) fn rotated(folder: &Path) -> io::Result<Vec<String>> {
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
     let names: Vec<Option<String>> = names.collect::<io::Result<_>>()?;
     let mut names: Vec<(u64, String)> =
@@ -325,7 +325,7 @@ fn open(path: &Path) -> io::Result<End> {
     Ok(End { id: id(&metadata), bytes: metadata.len(), file })
 }
 
-fn id(metadata: &Metadata) -> (u64, u64) {
+pub(super) fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 

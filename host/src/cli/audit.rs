@@ -111,8 +111,14 @@ fn damaged(file: &str, line: u64, damage: &Damage) {
 }
 
 /// One record, on one line.
-fn in_words(record: &Record) -> String {
-    let about = match record.kind.as_str() {
+pub(super) fn in_words(record: &Record) -> String {
+    let time = humantime::format_rfc3339_millis(record.time);
+    text::one_line(&format!("{time} {:<8} {}", record.kind, about(record)))
+}
+
+/// What a record says, without its time and kind.
+pub(super) fn about(record: &Record) -> String {
+    match record.kind.as_str() {
         "call" => call(record),
         "denial" => denial(record),
         "load" => load(record),
@@ -124,9 +130,7 @@ fn in_words(record: &Record) -> String {
         }
         "rotation" => format!("follows {}", record.str("previous")),
         _ => record.text.clone(),
-    };
-    let time = humantime::format_rfc3339_millis(record.time);
-    text::one_line(&format!("{time} {:<8} {about}", record.kind))
+    }
 }
 
 fn call(record: &Record) -> String {
