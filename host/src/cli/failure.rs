@@ -108,6 +108,11 @@ impl Failure {
         failure
     }
 
+    /// What went wrong, without what to do.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints the failure to stderr and returns the exit code.
     pub(super) fn report(&self) -> ExitCode {
         if self.kind != Kind::PipeClosed && !self.message.is_empty() {

@@ -333,3 +333,117 @@ fn suspicious(suspicion: &Suspicion) -> Finding {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::plugin::Toolchain;
+    use crate::tool::{Origin, PluginId, SourceId};
+
+    fn facts() -> Facts {
+        Facts {
+            name: "words".into(),
+            version: "1.0.0".into(),
+            contract: Version::new(0, 1, 0),
+            digest: "d".into(),
+            bytes: 1_000,
+            imports: Vec::new(),
+            exports: Vec::new(),
+            toolchain: Toolchain::default(),
+            extensions: Vec::new(),
+        }
+    }
+
+    fn need(kind: &str, value: &str) -> Need {
+        let (kind, value) = (kind.to_owned(), value.to_owned());
+        Need { kind, value, tools: Vec::new(), reason: "to work".into() }
+    }
+
+    /// What is found in a plugin that only has these facts and needs.
+    #[track_caller]
+    fn check(facts: &Facts, needs: Vec<Need>, expected: &Expect) {
+        let registration = Registration {
+            source: SourceId::Plugin {
+                id: PluginId::from_stem("words").expect("an id"),
+                folder: PathBuf::new(),
+            },
+            origin: Origin::Project,
+            rank: 0,
+            allow_tool_override: false,
+            tools: Vec::new(),
+            needs,
+            hooks: None,
+            digest: None,
+            trusted: false,
+            rejected: Vec::new(),
+            waiting: Vec::new(),
+        };
+        let report = SourceReport::default();
+        let declared = Declared { registration: &registration, facts, report: &report };
+        let lines: String =
+            findings(&declared).iter().map(|finding| format!("{finding}\n")).collect();
+        expected.assert_eq(&lines);
+    }
+
+    #[test]
+    fn the_file_its_name_and_its_version() {
+        let facts =
+            Facts { bytes: BYTES_MAX + 1, name: " ".into(), version: "newest".into(), ..facts() };
+        check(
+            &facts,
+            Vec::new(),
+            &expect![[r#"
+            warning[size] plugin: the component has 20971521 bytes; from 20971520 on, each user waits long for its first compilation; build it in release mode, stripped, without what it does not use
+            warning[name] plugin: it has no name; give it one; people see it
+            note[version] plugin: its version `newest` is none of semver; write `1.2.0`, so that people see which build is newer
+            warning[tools] plugin: it registers no tool; register one
+        "#]],
+        );
+        let largest = Facts { bytes: BYTES_MAX, ..self::facts() };
+        check(&largest, vec![need("process", "{}")], &expect![[""]]);
+    }
+
+    #[test]
+    fn imports_and_needs_belong_together() {
+        let imports = |names: &[&str]| Facts {
+            imports: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..facts()
+        };
+        let http = need("http", r#"{"hosts": ["a.example"]}"#);
+        let secret = need("secrets", r#"{"name": "KEY", "hosts": ["a.example"], "header": "k"}"#);
+        let outgoing = "wasi:http/outgoing-handler@0.2.6";
+        let files = "wasi:filesystem/types@0.2.6";
+        // Everything in order: the host puts secrets into requests.
+        check(&imports(&[outgoing, files]), vec![http.clone(), secret.clone()], &expect![[""]]);
+        check(
+            &imports(&[outgoing, "wasi:sockets/tcp@0.2.6"]),
+            Vec::new(),
+            &expect![[r#"
+            warning[tools] plugin: it registers no tool; register one
+            warning[imports] plugin: it imports `wasi:http/outgoing-handler@0.2.6` and has no need `http`, so that cannot be granted; add the need, or drop what imports it
+            warning[imports] plugin: it imports `wasi:sockets/tcp@0.2.6`, which always refuses; send requests over HTTP instead
+        "#]],
+        );
+        check(
+            &imports(&[]),
+            vec![http, need("dirs", "{}"), need("hooks", "{}")],
+            &expect![[r#"
+            note[needs] plugin: it has the need `http`, and imports nothing that makes use of it; drop the need: people grant less gladly what is not used
+            note[needs] plugin: it has the need `dirs`, and imports nothing that makes use of it; drop the need: people grant less gladly what is not used
+            warning[needs] plugin: it has the need `hooks`, and exports none; export the interface `hooks`
+        "#]],
+        );
+        check(
+            &imports(&[outgoing]),
+            vec![secret],
+            &expect![[r#"
+            warning[imports] plugin: it imports `wasi:http/outgoing-handler@0.2.6` and has no need `http`, so that cannot be granted; add the need, or drop what imports it
+            warning[needs] plugin: it asks for a secret, which is put into requests, and not for HTTP; add the need `http` for the secret's hosts
+        "#]],
+        );
+    }
+}

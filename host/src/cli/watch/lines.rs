@@ -42,8 +42,16 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
                 }
             }
         }
-        if is_news {
-            let now = source.known().await?;
+        let now = if is_news { source.known().await.map(Some) } else { Ok(None) };
+        let now = now.unwrap_or_else(|failure| {
+            // A file that somebody is about to repair, most likely.
+            ui::error_line(&format!(
+                "warning: the plugins cannot be looked at: {}",
+                failure.message()
+            ));
+            None
+        });
+        if let Some(now) = now {
             for plugin in now.plugins.iter().filter(|plugin| !known.plugins.contains(plugin)) {
                 show(ui, plugin)?;
             }

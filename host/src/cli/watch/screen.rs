@@ -51,6 +51,8 @@ impl Screen<'_> {
     ) -> Result<(), Failure> {
         let source = self.source;
         let ask = || -> Asking<'_> { Box::pin(source.known()) };
+        // A host that starts afterwards knows all that these tell.
+        self.read(&mut log)?;
         let (mut asking, mut is_news) = (Some(ask()), false);
         // Kept from one turn to the next, so that no key is lost.
         let mut key = next_key();
@@ -69,7 +71,11 @@ impl Screen<'_> {
             tokio::select! {
                 known = answer => {
                     asking = None;
-                    self.view.know(known?);
+                    match known {
+                        Ok(known) => self.view.know(known),
+                        // A file that somebody is about to repair, most likely.
+                        Err(failure) => self.view.fail(failure.message()),
+                    }
                     self.wipe()?;
                 }
                 pressed = &mut key => {

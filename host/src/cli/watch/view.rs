@@ -13,6 +13,8 @@ pub(super) const WINDOW: Duration = Duration::from_secs(5 * 60);
 const CALLS_MAX: usize = 20_000;
 /// Events that are remembered.
 const EVENTS_MAX: usize = 1_000;
+/// Files whose loads are remembered; beyond, counting begins anew.
+const SOURCES_MAX: usize = 10_000;
 /// Characters of the filter.
 const FILTER_CHARS_MAX: usize = 100;
 /// Codes of calls that never ran, so that their times say nothing.
@@ -148,9 +150,12 @@ pub(super) struct View {
     calls: VecDeque<Called>,
     denials: VecDeque<(SystemTime, String, String)>,
     loads: BTreeMap<String, Loads>,
+    /// The bytes that were loaded last from each file.
+    seen: BTreeMap<String, String>,
     events: VecDeque<[String; 3]>,
     damaged: usize,
     notice: Option<String>,
+    failure: Option<String>,
     pane: Pane,
     selected: [usize; 3],
     filter: String,
@@ -165,9 +170,11 @@ impl View {
             calls: VecDeque::new(),
             denials: VecDeque::new(),
             loads: BTreeMap::new(),
+            seen: BTreeMap::new(),
             events: VecDeque::new(),
             damaged: 0,
             notice,
+            failure: None,
             pane: Pane::Plugins,
             selected: [0; 3],
             filter: String::new(),
@@ -178,6 +185,12 @@ impl View {
     /// Takes what a host knows by now.
     pub(super) fn know(&mut self, known: Known) {
         self.known = known;
+        self.failure = None;
+    }
+
+    /// Takes why no host can be asked. What was known stays.
+    pub(super) fn fail(&mut self, why: &str) {
+        self.failure = Some(format!("The plugins cannot be looked at: {}", text::one_line(why)));
     }
 
     /// Takes a record of the log, with what it says in words. Returns whether a host may know
@@ -217,10 +230,14 @@ impl View {
         is_news
     }
 
-    /// A load is news if it is not of the bytes that are known to lie there.
+    /// A load is news if it is neither of the bytes that are known to lie there, nor of those that
+    /// were loaded from there before: others may have folders that are not shown here.
     fn loaded(&mut self, record: &Record) -> bool {
         let (path, digest) = (record.str("path"), record.str("digest"));
         let source = source(record);
+        if self.loads.len() > SOURCES_MAX || self.seen.len() > SOURCES_MAX {
+            (self.loads, self.seen) = Default::default();
+        }
         let loads = self.loads.entry(source).or_default();
         loads.count += 1;
         if !digest.is_empty() {
@@ -228,8 +245,10 @@ impl View {
             loads.digest = digest.to_owned();
         }
         loads.last = Some(record.time);
+        let seen = self.seen.insert(path.to_owned(), digest.to_owned());
         let known = self.known.plugins.iter().find(|plugin| plugin.path == path);
-        known.is_none_or(|plugin| plugin.digest.as_deref().unwrap_or_default() != digest)
+        let known = known.map(|plugin| plugin.digest.as_deref().unwrap_or_default());
+        known != Some(digest) && seen.as_deref() != Some(digest)
     }
 
     /// Counts a line of the log that is no record.
@@ -255,7 +274,7 @@ impl View {
 
     /// What to say above the panes, if anything.
     pub(super) fn notice(&self) -> Option<String> {
-        match (&self.notice, self.damaged) {
+        match (self.failure.as_ref().or(self.notice.as_ref()), self.damaged) {
             (Some(notice), _) => Some(notice.clone()),
             (None, 0) => None,
             (None, count) => Some(format!(

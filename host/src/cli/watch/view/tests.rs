@@ -104,6 +104,8 @@ fn loads_are_counted_and_only_other_bytes_are_news() {
     assert_eq!(lines(&view, Pane::Plugins, 35), ["plugin:p ready 2 3 2 5 s 0 0"]);
     let other = r#""path":"/other.wasm","source":"plugin:other","digest":"d","ok":true"#;
     assert!(view.note(&record(40, "load", other), ""));
+    // It lies in a folder that is not shown here, so it would be news for ever.
+    assert!(!view.note(&record(41, "load", other), ""));
     let broken = r#""path":"/p.wasm","source":"plugin:p","ok":false,"reason":"truncated""#;
     assert!(view.note(&record(50, "load", broken), ""));
     for kind in ["grant", "revoke", "trust", "secret"] {
@@ -180,6 +182,13 @@ fn a_notice_is_shown_and_damage_is_counted() {
     assert_eq!(view.notice().as_deref(), Some("the audit log is off"));
     view.say(None);
     assert_eq!((view.notice(), view.has_events()), (None, false));
+    view.fail("toolhost.toml:\u{1b} broken");
+    assert_eq!(
+        view.notice().as_deref(),
+        Some("The plugins cannot be looked at: toolhost.toml:\\u{1b} broken")
+    );
+    view.know(known());
+    assert_eq!(view.notice(), None);
     view.damaged();
     assert!(view.notice().expect("a notice").contains("1 lines"));
 }
