@@ -355,6 +355,7 @@ mod tests {
             exports: Vec::new(),
             toolchain: Toolchain::default(),
             extensions: Vec::new(),
+            script: None,
         }
     }
 
