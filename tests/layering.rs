@@ -32,7 +32,7 @@ const ROOMS: [&[&str]; 12] = [
 ];
 
 /// What only certain rooms may name, with the reason.
-const ONLY: [(&str, &[&str], &str); 18] = [
+const ONLY: [(&str, &[&str], &str); 19] = [
     ("wasmtime", &["plugin"], "one room knows the engine"),
     ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
     ("toml_edit", &["config"], "text becomes checked values in one place"),
