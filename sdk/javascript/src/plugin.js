@@ -1,0 +1,272 @@
+// The author's definitions, and what the contract's functions make of them.
+
+import { BadArguments, DefinitionError, NotAvailable, ToolError, describeError, toolErrorOf, whereOf } from './errors.js';
+import { problemOf } from './check.js';
+import { host } from './host.js';
+import { parametersOf } from './jsdoc.js';
+import { outputOf } from './output.js';
+import { isStandard, pointer, schemaOf, withDefaults } from './schema.js';
+
+const KEYS = [
+  'name', 'toolset', 'description', 'parameters', 'output', 'emoji', 'requiresEnv',
+  'maxResultSizeChars', 'overrides', 'readOnly', 'destructive', 'idempotent', 'openWorld',
+  'check', 'describe', 'examples', 'extensions',
+];
+const EVENTS = { request: 'request', preCall: 'pre-call', postCall: 'post-call', transform: 'transform' };
+
+/** What this plugin is made of. A component has one plugin, and a test imports one. */
+export const definitions = empty();
+
+function empty() {
+  return { name: undefined, version: undefined, toolset: undefined, extensions: [], tools: new Map(), needs: [], hooks: undefined };
+}
+
+/** Forgets every definition: for tests that define plugins one after the other. */
+export function forget() {
+  Object.assign(definitions, empty());
+}
+
+/** Sets the plugin's name and version, and the toolset of tools that name none. */
+export function plugin(name, version = '0.0.0', { toolset, extensions } = {}) {
+  if (typeof name !== 'string' || typeof version !== 'string') {
+    throw new DefinitionError("plugin takes a name and a version: plugin('words', '1.0.0')");
+  }
+  Object.assign(definitions, { name, version, toolset, extensions: pairs(extensions) });
+}
+
+/** Makes a function a tool, and returns the function: tool(definition, work), or tool(work, definition). */
+export function tool(first, second) {
+  const [work, definition] = typeof first === 'function' ? [first, second ?? {}] : [second, first];
+  if (typeof work !== 'function' || typeof definition !== 'object' || definition === null) {
+    throw new DefinitionError('tool takes a definition and a function: tool({ name, description, parameters }, (arguments) => ...)');
+  }
+  for (const key of Object.keys(definition)) {
+    if (!KEYS.includes(key)) throw new DefinitionError(`tool: unknown key \`${key}\`; known are ${KEYS.join(', ')}`);
+  }
+  const name = definition.name ?? snake(work.name);
+  if (!name) throw new DefinitionError('tool: a function without a name needs `name` in its definition');
+  if (definitions.tools.has(name)) throw new DefinitionError(`this plugin defines the tool \`${name}\` twice`);
+  definitions.tools.set(name, { name, work, definition, at: new Error() });
+  return work;
+}
+
+/** Asks for a kind of authority, with its value as the contract defines it; `need.http` and so on are shorter. */
+export function need(kind, value = {}, { tools = [], reason = '' } = {}) {
+  definitions.needs.push({
+    kind,
+    value: JSON.stringify(value),
+    tools: [tools].flat().map((one) => (typeof one === 'function' ? nameOf(one) : one)),
+    reason,
+  });
+}
+
+need.http = (hosts, options) => need('http', { hosts: [hosts].flat() }, options);
+need.env = (names, options) => need('env', { names: [names].flat() }, options);
+need.kv = (options) => need('kv', {}, options);
+need.readDirectory = (path, options) => need('dirs', { path, access: 'ro' }, options);
+need.writeDirectory = (path, options) => need('dirs', { path, access: 'rw' }, options);
+need.secret = (name, { hosts, header, query }, options) => {
+  if ((header === undefined) === (query === undefined)) {
+    throw new DefinitionError("need.secret takes one slot: { hosts: [...], header: 'authorization' } or { hosts: [...], query: 'appid' }");
+  }
+  need('secrets', { name, hosts: [hosts].flat(), ...(header ? { header } : { query }) }, options);
+};
+need.hooks = (events, tools, options) => {
+  need('hooks', { events: [events].flat(), tools: [tools].flat() }, options);
+};
+
+/** Sees, changes, stops or rewrites the calls of other plugins' tools. */
+export function hooks(given) {
+  for (const [event, work] of Object.entries(given)) {
+    if (!(event in EVENTS) || typeof work !== 'function') {
+      throw new DefinitionError(`hooks takes functions named ${Object.keys(EVENTS).join(', ')}; \`${event}\` is none`);
+    }
+  }
+  definitions.hooks = { ...definitions.hooks, ...given };
+}
+
+/** Builds the registration; throws a DefinitionError that begins with the author's file and line. */
+export function registration(defaultName) {
+  const name = definitions.name ?? defaultName;
+  const toolset = definitions.toolset ?? (name.replace(/[^A-Za-z0-9_-]/g, '-').slice(0, 64) || 'plugin');
+  return {
+    name,
+    version: definitions.version ?? '0.0.0',
+    tools: [...definitions.tools.values()].map((entry) => {
+      try {
+        return registered(entry, toolset);
+      } catch (error) {
+        if (!(error instanceof DefinitionError)) throw error;
+        const where = error.where ?? whereOf(entry.at.stack, host.place);
+        throw new DefinitionError((where ? `${where}: ` : '') + error.message);
+      }
+    }),
+    needs: definitions.needs,
+    extensions: definitions.extensions,
+  };
+}
+
+function registered(entry, toolset) {
+  const { name, work, definition } = entry;
+  const flag = (key) => definition[key] === undefined ? undefined : Boolean(definition[key]);
+  return {
+    name,
+    toolset: definition.toolset ?? toolset,
+    description: definition.description ?? documentation(entry)?.description ?? '',
+    parameters: JSON.stringify(parameters(entry)),
+    output: definition.output && JSON.stringify(schemaOf(definition.output, `${name}: output`)),
+    emoji: definition.emoji,
+    requiresEnv: [definition.requiresEnv ?? []].flat(),
+    maxResultSizeChars: definition.maxResultSizeChars,
+    overrides: Boolean(definition.overrides),
+    hasCheck: definition.check !== undefined,
+    hasDynamicSchema: definition.describe !== undefined,
+    annotations: {
+      readOnly: flag('readOnly'), destructive: flag('destructive'),
+      idempotent: flag('idempotent'), openWorld: flag('openWorld'),
+    },
+    examples: (definition.examples ?? []).map((one) => example(name, one)),
+    extensions: [...pairs(definition.extensions), ...sharedCheck(definition.check)],
+  };
+}
+
+/** The JSON Schema of a tool's arguments: as given, or as the source of the function documents it. */
+function parameters(entry) {
+  entry.parameters ??= entry.definition.parameters === undefined
+    ? parametersOf(entry.name, entry.work, documentation(entry))
+    : schemaOf(entry.definition.parameters, `${entry.name}: parameters`);
+  return entry.parameters;
+}
+
+function documentation(entry) {
+  entry.documentation ??= host.documentation(entry.work.name, entry.at);
+  return entry.documentation;
+}
+
+function example(tool, given) {
+  const [args, expected] = Array.isArray(given) ? given : [given?.arguments, given?.expected];
+  if (typeof args !== 'object' || args === null || !['string', 'undefined'].includes(typeof expected)) {
+    throw new DefinitionError(`${tool}: an example is { arguments: { ... }, expected: 'text of the output' }, or without \`expected\``);
+  }
+  return { arguments: JSON.stringify(args), expected };
+}
+
+/** Tools with one check function share its answer, so that it runs once for all of them. */
+function sharedCheck(check) {
+  if (check === undefined) return [];
+  const tools = [...definitions.tools.values()];
+  const first = tools.find((entry) => entry.definition.check === check);
+  return [['check', JSON.stringify(first?.name ?? check.name)]];
+}
+
+/** Runs one call; the error of the contract is thrown. */
+export async function call(name, args, context) {
+  try {
+    const entry = found(name);
+    const given = await accepted(entry, parsed(args));
+    const value = await entry.work(given, { ...context, tool: name });
+    return outputOf(value, entry.definition.output !== undefined);
+  } catch (error) {
+    throw toolErrorOf(error, host.place);
+  }
+}
+
+function found(name) {
+  const entry = definitions.tools.get(name);
+  if (entry) return entry;
+  throw new ToolError(`this plugin has no tool \`${name}\``);
+}
+
+function parsed(args) {
+  try {
+    return JSON.parse(args);
+  } catch (error) {
+    throw new BadArguments('', `the arguments are no JSON: ${error.message}`);
+  }
+}
+
+/** The arguments as the function gets them: checked, with defaults. */
+async function accepted(entry, given) {
+  const { parameters: schema } = entry.definition;
+  // A host has checked them before.
+  const problem = host.isNative && problemOf(parameters(entry), given);
+  if (problem) throw new BadArguments(problem.path, problem.message);
+  if (schema === undefined) return given;
+  if (!isStandard(schema)) return withDefaults(schema, given);
+  const checked = await schema['~standard'].validate(given);
+  if (!checked.issues) return checked.value;
+  const issues = checked.issues.map((issue) => {
+    const path = pointer((issue.path ?? []).map((part) => part?.key ?? part));
+    return { path, text: `${path || '/'}: ${issue.message}` };
+  });
+  throw new BadArguments(issues[0].path, issues.map((issue) => issue.text).join('; '));
+}
+
+/** Runs the check of one tool: returns why it cannot work, or undefined. */
+export async function check(name) {
+  const work = definitions.tools.get(name)?.definition.check;
+  if (!work) return undefined;
+  try {
+    const answer = await work(name);
+    if (answer === false) return `\`${name}\` cannot work at present`;
+    return typeof answer === 'string' ? answer : undefined;
+  } catch (error) {
+    return reason(error);
+  }
+}
+
+/** What changes in a tool's definition when the named tools are visible: JSON text, or undefined. */
+export async function describe(name, available) {
+  const answer = await definitions.tools.get(name)?.definition.describe?.(available);
+  if (answer === undefined || answer === null) return undefined;
+  const { description, parameters } = answer;
+  const schema = parameters === undefined ? undefined : schemaOf(parameters, `${name}: parameters`);
+  return JSON.stringify({ description, parameters: schema });
+}
+
+/** Runs one hook and returns what the contract wants of it; errors are thrown as text. */
+export async function hook(event, hooked, outcome) {
+  const work = definitions.hooks?.[event];
+  if (!work) return event === 'preCall' ? { tag: 'allow' } : undefined;
+  try {
+    const ended = outcome && { ...outcome, durationMs: Number(outcome.durationMs) };
+    const answer = await work({ ...hooked, arguments: JSON.parse(hooked.arguments) }, ended);
+    return event === 'preCall' ? decision(answer) : textOf(answer);
+  } catch (error) {
+    throw reason(error);
+  }
+}
+
+function decision(answer) {
+  if (answer === undefined || answer === true || answer === 'allow') return { tag: 'allow' };
+  if (typeof answer?.block === 'string') return { tag: 'block', val: answer.block };
+  if (typeof answer?.ask === 'string') {
+    return { tag: 'ask', val: { message: answer.ask, ruleKey: answer.ruleKey } };
+  }
+  throw new ToolError("preCall returns nothing or 'allow', { block: 'why' }, or { ask: 'why', ruleKey: 'what' }");
+}
+
+function textOf(answer) {
+  if (answer === undefined || answer === null || typeof answer === 'string') return answer ?? undefined;
+  return JSON.stringify(answer);
+}
+
+function reason(error) {
+  if (error instanceof ToolError || error instanceof NotAvailable) return error.message;
+  const where = whereOf(error?.stack, host.place);
+  return describeError(error) + (where ? ` (${where})` : '');
+}
+
+function nameOf(work) {
+  for (const entry of definitions.tools.values()) if (entry.work === work) return entry.name;
+  throw new DefinitionError(`need: \`${work.name}\` is no tool; define it with tool(...) before`);
+}
+
+function pairs(extensions = {}) {
+  return Object.entries(extensions).map(([name, value]) => [name, JSON.stringify(value)]);
+}
+
+/** `countWords` is a tool `count_words`: what models see elsewhere. */
+function snake(name) {
+  return name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
+}
