@@ -22,6 +22,7 @@ import vm from 'node:vm';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const BAKED = 'toolhost-baked.js';
+const ZOD = path.join(HERE, 'component', 'zod.js');
 
 /** What the author, or whoever runs this, can repair. */
 class BuildError extends Error {}
@@ -35,10 +36,10 @@ async function main() {
   try {
     const wit = witFolder(work, options.wit);
     const source = path.join(work, BAKED);
-    const text = options.runner ? await runnerText(tools) : await bakedText(tools, options.main);
+    const { text, places } = options.runner ? await runnerText(tools) : await bakedText(tools, options.main);
     writeFileSync(source, text);
     const worldName = options.runner ? 'javascript-runner' : 'javascript-plugin';
-    const component = await componentized(tools, { sourcePath: source, witPath: wit, worldName });
+    const component = await componentized(tools, { sourcePath: source, witPath: wit, worldName }, places);
     writeFileSync(`${options.out}.part`, component);
     renameSync(`${options.out}.part`, options.out);
     if (!options.quiet) console.error(`${options.out}: ${component.length.toLocaleString('en')} bytes`);
@@ -109,8 +110,9 @@ function witFolder(work, contract) {
   return folder;
 }
 
-function runnerText(tools) {
-  return bundled(tools, { entry: path.join(HERE, 'component', 'runner.js'), folder: HERE });
+async function runnerText(tools) {
+  const text = await bundled(tools, { entry: path.join(HERE, 'component', 'runner.js'), folder: HERE });
+  return { text, places: [] };
 }
 
 /** The script's modules as functions, line by line, and behind them the SDK and the packages. */
@@ -121,6 +123,7 @@ async function bakedText(tools, mainFile) {
   const names = new Set();
   let line = 2;
   let functions = 'const __toolhost_modules = [\n';
+  const places = [];
   for (const module of modules) {
     const fields = `path: ${JSON.stringify(module.path)}, text: ${JSON.stringify(module.text)}`;
     if (module.path.endsWith('.json')) {
@@ -138,14 +141,15 @@ async function bakedText(tools, mainFile) {
     const count = text.split('\n').length;
     const isFull = Boolean(module.compiled.isFull);
     functions += `{ ${fields}, imports: [], isFull: ${isFull}, first: ${line}, last: ${line + count - 1}, run: ${text} },\n`;
+    places.push({ path: module.path, first: line, last: line + count - 1 });
     line += count;
   }
   const packages = [...names].map((name, index) => [name, `package_${index}`]);
   const glue =
-    packages.map(([name, as]) => `import * as ${as} from ${JSON.stringify(name)};\n`).join('') +
+    packages.map(([name, as]) => `import * as ${as} from ${JSON.stringify(name === 'zod' ? ZOD : name)};\n`).join('') +
     `export const packages = { ${packages.map(([name, as]) => `${JSON.stringify(name)}: ${as}`).join(', ')} };\n`;
   const rest = await bundled(tools, { entry: path.join(HERE, 'component', 'baked.js'), folder, glue });
-  return `${functions}];\n${rest}`;
+  return { text: `${functions}];\n${rest}`, places };
 }
 
 /** The loader, which needs sucrase. */
@@ -205,8 +209,14 @@ async function bundled(tools, { entry, folder, glue }) {
   const virtual = {
     name: 'toolhost-packages',
     setup(setup) {
+      // Sixty languages of messages that a model reads in English.
+      setup.onResolve({ filter: /\/locales\/index\.js$/ }, ({ resolveDir }) =>
+        /[\\/]zod[\\/]/.test(resolveDir) ? { path: 'locales', namespace: 'toolhost', pluginData: resolveDir } : undefined);
+      setup.onLoad({ filter: /^locales$/, namespace: 'toolhost' }, ({ pluginData }) => ({
+        contents: "export { default as en } from '../locales/en.js';", resolveDir: pluginData, loader: 'js',
+      }));
       setup.onResolve({ filter: /^toolhost-packages$/ }, () => ({ path: 'packages', namespace: 'toolhost' }));
-      setup.onLoad({ filter: /.*/, namespace: 'toolhost' }, () => ({ contents: glue, resolveDir: folder, loader: 'js' }));
+      setup.onLoad({ filter: /^packages$/, namespace: 'toolhost' }, () => ({ contents: glue, resolveDir: folder, loader: 'js' }));
     },
   };
   let result;
@@ -226,6 +236,8 @@ async function bundled(tools, { entry, folder, glue }) {
       logLevel: 'silent',
       absWorkingDir: realpathSync(folder),
       legalComments: 'none',
+      minifyWhitespace: true,
+      lineLimit: 200,
     });
   } catch (error) {
     const first = error.errors?.[0]?.text ?? error.message;
@@ -234,7 +246,7 @@ async function bundled(tools, { entry, folder, glue }) {
   return result.outputFiles[0].text;
 }
 
-async function componentized(tools, options) {
+async function componentized(tools, options, places) {
   const { componentize } = await tools.import('@bytecodealliance/componentize-js');
   try {
     return (await componentize(options)).component;
@@ -243,6 +255,10 @@ async function componentized(tools, options) {
     if (early) {
       throw new BuildError(`a package asks the host for ${early[2]} (${early[1]}) when it is imported, which is while the component is built: import one that waits until it is called`);
     }
+    // What Node.js can read and SpiderMonkey cannot.
+    const [, line, message] = /toolhost-baked\.js:(\d+):\d+ (SyntaxError: [^\n]*)/.exec(error.message) ?? [];
+    const module = places.find(({ first, last }) => line >= first && line <= last);
+    if (module) throw new BuildError(`${module.path}:${line - module.first + 1}: ${message}`);
     throw new BuildError(`componentize-js: ${error.message}`);
   }
 }

@@ -5,6 +5,7 @@
 import * as sdk from '../index.js';
 import { Script, contract } from './contract.js';
 import { documentation } from './documentation.js';
+import { warm } from './warm.js';
 // Made by build.mjs: what the script imports by name.
 import { packages } from 'toolhost-packages';
 
@@ -17,6 +18,9 @@ class Baked extends Script {
   }
 }
 
-const open = () => new Baked(__toolhost_modules, { 'toolhost-sdk': sdk, ...packages });
+const preloaded = { 'toolhost-sdk': sdk, ...packages };
+warm({ 'toolhost-sdk': sdk });
+
+const open = () => new Baked(__toolhost_modules, preloaded);
 
 export const { register, call, availability, schemaOverride, hooks } = contract(open, documentation);
