@@ -1,7 +1,7 @@
 // Builds a component of a script, or the runner of scripts.
 //
 //   node build.mjs --main FILE --out OUT.wasm [--tools DIR] [--wit DIR] [--quiet]
-//   node build.mjs --runner    --out OUT.wasm [--tools DIR] [--wit DIR] [--quiet]
+//   node build.mjs --runner    --out OUT.wasm [--tools DIR] [--wit DIR] [--quiet] [--script FILE]
 //
 // FILE is the script: one file, or the `plugin.js`, `.mjs` or `.ts` of a folder. What it imports by
 // a relative path becomes part of the component, and so does what it imports by name, from the
@@ -10,6 +10,9 @@
 // DIR of --tools is where `@bytecodealliance/componentize-js`, `esbuild`, `sucrase` and `zod` are
 // installed (`node_modules` lies below it); by default they are looked for from this file and from
 // the current directory.
+//
+// --script puts the text of a script into the runner, in place of what a host would give it, so that
+// the runner can be tried in any host.
 //
 // Exits with 1 and one line on stderr if the script cannot be built, with 2 on wrong usage.
 
@@ -36,9 +39,9 @@ async function main() {
   try {
     const wit = witFolder(work, options.wit);
     const source = path.join(work, BAKED);
-    const { text, places } = options.runner ? await runnerText(tools) : await bakedText(tools, options.main);
+    const { text, places } = options.runner ? await runnerText(tools, options.script) : await bakedText(tools, options.main);
     writeFileSync(source, text);
-    const worldName = options.runner ? 'javascript-runner' : 'javascript-plugin';
+    const worldName = options.runner && !options.script ? 'javascript-runner' : 'javascript-plugin';
     const component = await componentized(tools, { sourcePath: source, witPath: wit, worldName }, places);
     writeFileSync(`${options.out}.part`, component);
     renameSync(`${options.out}.part`, options.out);
@@ -55,6 +58,7 @@ function read() {
       options: {
         main: { type: 'string' },
         runner: { type: 'boolean' },
+        script: { type: 'string' },
         out: { type: 'string' },
         tools: { type: 'string' },
         wit: { type: 'string', default: path.join(HERE, '..', '..', 'wit') },
@@ -110,8 +114,14 @@ function witFolder(work, contract) {
   return folder;
 }
 
-async function runnerText(tools) {
-  const text = await bundled(tools, { entry: path.join(HERE, 'component', 'runner.js'), folder: HERE });
+async function runnerText(tools, scriptFile) {
+  let script;
+  if (scriptFile) {
+    const { Script } = await loader(tools);
+    const modules = collect(Script, path.dirname(path.resolve(scriptFile)), path.basename(scriptFile));
+    script = `export const modules = () => ${JSON.stringify(modules.map(({ path, text }) => ({ path, text })))};`;
+  }
+  const text = await bundled(tools, { entry: path.join(HERE, 'component', 'runner.js'), folder: HERE, script });
   return { text, places: [] };
 }
 
@@ -204,7 +214,7 @@ function syntaxText(file, error) {
 }
 
 /** Bundles an entry of the SDK; `glue` stands for the packages that the script imports. */
-async function bundled(tools, { entry, folder, glue }) {
+async function bundled(tools, { entry, folder, glue, script }) {
   const { build } = await tools.import('esbuild');
   const virtual = {
     name: 'toolhost-packages',
@@ -215,6 +225,10 @@ async function bundled(tools, { entry, folder, glue }) {
       setup.onLoad({ filter: /^locales$/, namespace: 'toolhost' }, ({ pluginData }) => ({
         contents: "export { default as en } from '../locales/en.js';", resolveDir: pluginData, loader: 'js',
       }));
+      if (script) {
+        setup.onResolve({ filter: /^toolhost:plugin\/script@/ }, () => ({ path: 'script', namespace: 'toolhost' }));
+        setup.onLoad({ filter: /^script$/, namespace: 'toolhost' }, () => ({ contents: script, loader: 'js' }));
+      }
       setup.onResolve({ filter: /^toolhost-packages$/ }, () => ({ path: 'packages', namespace: 'toolhost' }));
       setup.onLoad({ filter: /^packages$/, namespace: 'toolhost' }, () => ({ contents: glue, resolveDir: folder, loader: 'js' }));
     },

@@ -35,7 +35,7 @@ const FRAME = /(?:^|[@(\s])((?:file:\/\/)?[^@()\s][^@()\n]*?):(\d+):\d+\)?$/;
  */
 export function whereOf(stack, place) {
   for (const line of String(stack ?? '').split('\n')) {
-    const frame = FRAME.exec(line.trim());
+    const frame = FRAME.exec(line.trim().replace(/^at (?:async )?/, ''));
     const found = frame && place(frame[1], Number(frame[2]));
     if (found) return found;
   }
