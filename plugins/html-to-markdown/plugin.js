@@ -5,7 +5,7 @@ import { BadArguments, plugin, tool } from 'toolhost-sdk';
 
 import { markdown } from './lib/document.js';
 
-plugin('html-to-markdown', '1.0.0', { toolset: 'web' });
+plugin('html-to-markdown', '1.0.0', { toolset: 'text' });
 
 /**
  * Converts HTML to Markdown: headings, paragraphs, emphasis, links, images, lists, code, quotes and
