@@ -101,13 +101,13 @@ export class Script {
     if (known) return known;
     const module = this.modules.get(path);
     if (path.endsWith('.json')) {
-      const value = { default: this.parsedJson(module) };
+      const value = asModule({ default: this.parsedJson(module) });
       this.loaded.set(path, value);
       return value;
     }
     const run = module.run ?? this.evaluated(module);
     const isFull = module.isFull ?? module.compiled.isFull;
-    const exports = isFull ? {} : Object.create(null);
+    const exports = isFull ? {} : asModule(Object.create(null));
     this.loaded.set(path, exports);
     const required = (from, names) => this.required(module, from, names);
     if (isFull) run.call(undefined, exports, required);
@@ -144,15 +144,21 @@ export class Script {
   /** What `import ... from 'from'` in a module gets. */
   required(module, from, names = []) {
     const path = this.resolve(module.path, from);
-    const found = path === undefined ? this.preloaded[from] : this.exportsOf(path);
+    const found = path === undefined ? this.named(from) : this.exportsOf(path);
     if (found === undefined) throw new ScriptError(`${this.lineOf(module, from)}: ${this.missing(from)}`);
     for (const name of names) {
       if (name in found) continue;
-      const known = Object.keys(found).filter((one) => one !== '__esModule');
+      const known = Object.keys(this.preloaded[from] ?? found);
       const shown = known.length > 20 ? `${known.slice(0, 20).join(', ')}, ...` : known.join(', ') || 'nothing';
       throw new ScriptError(`${this.lineOf(module, from)}: '${from}' exports no \`${name}\`; it exports ${shown}`);
     }
     return found;
+  }
+
+  /** What can be imported by name, as sucrase knows a module. */
+  named(name) {
+    const found = Object.hasOwn(this.preloaded, name) ? this.preloaded[name] : undefined;
+    return found && asModule(Object.create(found));
   }
 
   missing(from) {
@@ -178,6 +184,11 @@ export class Script {
     const text = error instanceof DefinitionError ? error.message : describeError(error);
     return new ScriptError(`${where ?? this.main}: ${text}`);
   }
+}
+
+/** Marks an object as what a module exports, which sucrase looks for. */
+function asModule(exports) {
+  return Object.defineProperty(exports, '__esModule', { value: true });
 }
 
 function define(exports, getters) {

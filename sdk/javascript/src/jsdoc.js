@@ -143,13 +143,14 @@ function joinedParameters(signature, params, declaration) {
 
 /** The documented parameters that are properties of the first one: `text`, or `arguments.text`. */
 function own(signature, params) {
-  const roots = new Set(params.map((param) => param.name.split('.')[0]));
-  const owner = params.find((param) => params.some((other) => other.name.startsWith(`${param.name}.`)))?.name;
-  const isOther = (param) => signature.names.includes(param.name.split('.')[0]) && !signature.fields?.some((field) => field.name === param.name);
+  const isField = (name) => signature.fields?.some((field) => field.name === name);
+  const dotted = params.find((param) => param.name.includes('.'))?.name.split('.')[0];
+  const owner = dotted !== undefined && !isField(dotted) && (signature.fields || dotted === signature.name) ? dotted : undefined;
+  const isOther = (param) => signature.names.includes(param.name.split('.')[0]) && !isField(param.name);
   return params
     .filter((param) => !isOther(param) && param.name !== owner)
     .flatMap((param) => {
-      if (roots.has(owner) && param.name.startsWith(`${owner}.`)) return [{ ...param, name: param.name.slice(owner.length + 1) }];
+      if (owner !== undefined && param.name.startsWith(`${owner}.`)) return [{ ...param, name: param.name.slice(owner.length + 1) }];
       // `@param {{ text: string }} arguments` describes them all at once.
       if (param.name === signature.name && param.type === undefined) return [];
       return [{ ...param, isWhole: param.name === signature.name }];

@@ -1,0 +1,188 @@
+// A plugin as its author wrote it: what it registers, and what its tools answer.
+
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+
+import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withSecrets } from '../testing.js';
+import { env, fetch, hooks, kv, log, need, plugin, progress, secrets, tool } from '../index.js';
+import { countWords, repeat } from './fixtures/words.js';
+import { definitions } from '../src/plugin.js';
+
+const words = { ...definitions, tools: new Map(definitions.tools) };
+beforeEach(() => {
+  reset();
+  Object.assign(definitions, { ...words, tools: new Map(words.tools) });
+});
+
+const text = async (how) => (await call('answers', { how })).text;
+
+test('what is registered', () => {
+  const found = registration();
+  assert.deepEqual([found.name, found.version], ['words', '1.2.3']);
+  assert.deepEqual(found.tools.map(({ name }) => name), ['split', 'count_words', 'repeat', 'answers']);
+  const [split, count, repeated, answers] = found.tools;
+  assert.equal(split.description, 'Splits a text.');
+  assert.deepEqual(count.parameters, {
+    type: 'object',
+    properties: {
+      text: { type: 'string', description: 'The text.' },
+      top: { type: 'integer', description: 'How many of them to return.', default: 3 },
+    },
+    required: ['text'],
+    additionalProperties: false,
+  });
+  assert.deepEqual(count.annotations, { readOnly: true, destructive: false, idempotent: undefined, openWorld: undefined });
+  assert.deepEqual(count.examples, [{ arguments: '{"text":"a b"}', expected: '2' }, { arguments: '{"text":""}', expected: undefined }]);
+  assert.deepEqual(repeated.parameters, {
+    type: 'object',
+    properties: { text: { type: 'string', minLength: 1, description: 'The text.' }, times: { default: 2, type: 'integer', minimum: 1, maximum: 9 } },
+    required: ['text'],
+    additionalProperties: false,
+  });
+  assert.equal(repeated.output.additionalProperties, false);
+  assert.deepEqual([count.toolset, count.hasCheck, answers.hasCheck, answers.hasDynamicSchema], ['text', false, true, true]);
+  assert.deepEqual([repeated.extensions, answers.extensions], [[['check', '"repeat"']], [['check', '"repeat"']]]);
+  assert.deepEqual(found.needs, [
+    { kind: 'http', value: { hosts: ['GET https://api.example.com/'] }, tools: ['count_words'], reason: 'to look words up' },
+    { kind: 'secrets', value: { name: 'TOKEN', hosts: ['api.example.com'], header: 'authorization' }, tools: [], reason: '' },
+    { kind: 'kv', value: {}, tools: ['split'], reason: '' },
+  ]);
+});
+
+test('a tool stays a function', () => {
+  assert.deepEqual(countWords({ text: 'a b c d' }), { words: 4, top: ['a', 'b', 'c'] });
+});
+
+test('what a tool returns', async () => {
+  assert.equal((await call(countWords, { text: 'a b' })).text, '{"words":2,"top":["a","b"]}');
+  assert.deepEqual((await call(repeat, { text: 'ab' })).structured, { text: 'abab', tool: 'repeat' });
+  assert.deepEqual([await text('text'), await text('nothing'), await text('number'), await text('array')], ['text', '', '7', '["a",1]']);
+  assert.deepEqual([await text('blocks'), await text('list')], ['a\n{"b":1}', 'a\nb']);
+  const blocks = await call('answers', { how: 'blocks' });
+  assert.deepEqual(blocks.content[2], { tag: 'image', val: { mediaType: 'image/png', data: new Uint8Array([1]) } });
+  const answer = await call('answers', { how: 'structured' });
+  assert.deepEqual([answer.text, answer.structured], ['one a', { a: 1 }]);
+  await checkExamples();
+});
+
+test('arguments that do not fit are refused with their path', async () => {
+  const refused = (tool, args, path, message) => assert.rejects(call(tool, args), { code: 'bad-arguments', path, message });
+  await refused(countWords, {}, undefined, '/: "text" is a required property');
+  await refused(countWords, { text: 'a', tpo: 1 }, undefined, '/: additional property "tpo" is not allowed');
+  await refused(countWords, { text: 'a', top: 1.5 }, '/top', '/top: 1.5 is not of type integer');
+  await refused(repeat, { text: 'a', times: 10 }, '/times', '/times: 10 is greater than 9');
+});
+
+test('what a tool throws', async () => {
+  const fails = (how, code, message) => assert.rejects(call('answers', { how }), { code, message });
+  await fails('no', 'failed', 'the tool says no');
+  await fails('bad', 'bad-arguments', 'not so');
+  await fails('absent', 'not-available', 'no key');
+  await fails('crash', 'failed', /^TypeError: Cannot read .* \(.*fixtures\/words\.js:\d+\)$/);
+  await fails('reject', 'failed', /^RangeError: too far: the cause \(.*words\.js:\d+\)$/);
+  await fails('value', 'failed', 'Error: {"a":1}');
+  await fails('function', 'failed', /^TypeError: a function cannot be written as JSON/);
+  await assert.rejects(call('none'), { code: 'failed', message: 'this plugin has no tool `none`' });
+});
+
+test('checks and dynamic definitions', async () => {
+  assert.equal(await check(repeat), undefined);
+  assert.deepEqual(await describe('answers', ['other']), { description: 'beside other' });
+  assert.equal(await describe('answers', []), undefined);
+  const parameters = { type: 'object' };
+  const throws = () => {
+    throw new TypeError('broken');
+  };
+  for (const [name, work, expected] of [['a', () => 'no key', /^no key$/], ['b', () => false, /cannot work/], ['c', throws, /^TypeError: broken \(.*plugin\.test\.js:\d+\)$/]]) {
+    tool({ name, parameters, check: work }, () => {});
+    assert.match(await check(name), expected);
+  }
+});
+
+test('definitions that are wrong say where and how', () => {
+  const wrong = (work, message) => {
+    reset();
+    assert.throws(work, { name: 'DefinitionError', message });
+  };
+  wrong(() => tool({ name: 'a' }), /takes a definition and a function/);
+  wrong(() => tool({ name: 'a', readonly: true }, () => {}), /unknown key `readonly`; known are name, .*readOnly/);
+  wrong(() => tool({}, () => {}), /needs `name`/);
+  wrong(() => tool({ name: 'a' }, () => {}) && tool({ name: 'a' }, () => {}), /defines the tool `a` twice/);
+  wrong(() => need.secret('A', { hosts: 'b' }), /takes one slot/);
+  wrong(() => hooks({ after: () => {} }), /named request, preCall, postCall, transform; `after` is none/);
+  const registers = (definition, work, message) => wrong(() => tool(definition, work) && registration(), message);
+  registers({ name: 'a', parameters: { text: 'string' } }, () => {}, /plugin\.test\.js:\d+: a: parameters must be a JSON Schema of an object/);
+  registers({ name: 'a' }, (args) => args, /plugin\.test\.js:\d+: a: no parameters; give a JSON Schema/);
+  registers({ name: 'a', parameters: { type: 'object' }, examples: ['x'] }, () => {}, /an example is/);
+});
+
+test('a plugin that says nothing of itself', () => {
+  reset();
+  tool({ name: 'a', description: 'A.' }, () => 1);
+  const found = registration();
+  assert.deepEqual([found.name, found.version, found.tools[0].toolset], ['plugin', '0.0.0', 'plugin']);
+  assert.deepEqual(found.tools[0].parameters, { type: 'object', properties: {}, additionalProperties: false });
+});
+
+test('hooks', async () => {
+  const call = { tool: 'other', arguments: { path: '/etc/x' } };
+  assert.deepEqual(await hook('preCall', call), { tag: 'allow' });
+  hooks({
+    request: ({ arguments: given }) => ({ ...given, more: 1 }),
+    preCall: ({ arguments: { path } }) => (path.startsWith('/etc') ? { block: 'no' } : { ask: 'may I?', ruleKey: 'k' }),
+    postCall: (_call, { durationMs }) => log.info(`took ${durationMs + 1}`),
+    transform: () => undefined,
+  });
+  assert.equal(await hook('request', call), '{"path":"/etc/x","more":1}');
+  assert.deepEqual(await hook('preCall', call), { tag: 'block', val: 'no' });
+  assert.deepEqual(await hook('preCall', { tool: 'other', arguments: { path: 'x' } }), { tag: 'ask', val: { message: 'may I?', ruleKey: 'k' } });
+  assert.deepEqual(await logged(() => hook('postCall', call, { result: '1', durationMs: 4n })), ['info: took 5']);
+  assert.equal(await hook('transform', call, { result: '1', durationMs: 4n }), undefined);
+  hooks({ preCall: () => 'maybe' });
+  await assert.rejects(hook('preCall', call), (text) => /preCall returns/.test(text));
+});
+
+test('the store is like the host\'s', () => {
+  clearKv();
+  assert.equal(kv.get('a'), undefined);
+  kv.setJson('a', [1, 2]);
+  assert.deepEqual([kv.getText('a'), kv.getJson('a')], ['[1,2]', [1, 2]]);
+  assert.equal(kv.swap('a', undefined, 'x'), false);
+  assert.equal(kv.swap('a', '[1,2]', undefined), true);
+  assert.equal(kv.delete('a'), false);
+  assert.throws(() => kv.set('', 'x'), { code: 'invalid', message: 'key of 0 bytes; allowed are 1 to 512' });
+  assert.throws(() => kv.set('a', 1), { code: 'malformed' });
+  assert.throws(() => kv.set('a', new Uint8Array((1 << 20) + 1)), { code: 'invalid' });
+  for (let number = 0; number < 2_500; number++) kv.set(`n${String(number).padStart(4, '0')}`, '');
+  kv.set('other', new Uint8Array([255]));
+  const keys = [...kv.keys('n')];
+  assert.deepEqual([keys.length, keys[0], keys[2_499], [...kv.keys()].length], [2_500, 'n0000', 'n2499', 2_501]);
+  assert.throws(() => kv.getText('other'), { code: 'malformed', message: 'the value of `other` is no text' });
+});
+
+test('what stands in for the host', async () => {
+  await assert.rejects(fetch('https://a.example/'), /respondWith/);
+  const answer = await respondWith(
+    (request) => new Response(`${request.method} ${request.url}`, { status: 404 }),
+    async () => (await fetch('https://a.example/x', { method: 'POST', body: 'b' })).text(),
+  );
+  assert.equal(answer, 'POST https://a.example/x');
+  assert.equal(secrets.present('T'), false);
+  assert.deepEqual(await withSecrets(['T'], () => [secrets.present('T'), secrets.placeholder('T'), secrets.placeholder('U')]), [true, '{{secret:T}}', undefined]);
+  assert.equal(await withEnv({ LANG: 'C' }, () => env('LANG')), 'C');
+  assert.deepEqual(await progressed(() => progress(1, 2, 'half')), [{ done: 1, total: 2, message: 'half' }]);
+  assert.deepEqual(await logged(() => log.warn('careful')), ['warn: careful']);
+});
+
+test('an error of the network says who can help', async () => {
+  const broken = () => {
+    throw new TypeError('NetworkError when attempting to fetch resource');
+  };
+  const ask = () => fetch('https://a.example/x');
+  await assert.rejects(respondWith(broken, ask), /^TypeError: no answer from https:\/\/a\.example: .*`toolhost grant ID --http https:\/\/a\.example`/);
+});
+
+test('the name of a plugin may be set late', () => {
+  plugin('other');
+  assert.equal(registration().name, 'other');
+});
