@@ -116,8 +116,9 @@ function readExport(text, start, found) {
   };
   let match = at(EXPORT_DECLARATION);
   if (match) {
-    if (/^export\s+const\b/.test(match[0]) && !isOneConstant(text, start + match[0].length)) return undefined;
-    found.exported.push([match[1], match[1]]);
+    const names = /^export\s+const\b/.test(match[0]) ? constants(text, start + match[0].length) : [];
+    if (names === undefined) return undefined;
+    for (const name of [match[1], ...names]) found.exported.push([name, name]);
     return { code: '      ', end: start + 6 };
   }
   match = at(EXPORT_DEFAULT);
@@ -176,27 +177,29 @@ function isConstant(text, name) {
   return new RegExp(`^(?:(?:async\\s+)?function\\b\\s*\\*?|class|const)\\s*\\b${escaped}(?![\\w$])`, 'm').test(text);
 }
 
-/** Tells whether `export const a` declares `a` only; where it is not sure, it says no. */
-function isOneConstant(text, index) {
-  if (!/^\s*=[^=]/.test(text.slice(index, index + 20))) return false;
+/** The names that `export const a = 1, b = 2` declares besides the first; undefined if it is not sure. */
+function constants(text, index) {
+  if (!/^\s*=[^=]/.test(text.slice(index, index + 20))) return undefined;
   END_OF_STATEMENT.lastIndex = index;
   const end = END_OF_STATEMENT.exec(text)?.index ?? text.length;
   const statement = text.slice(index, end);
-  return !SECOND_DECLARATOR.test(statement) || !hasOuterComma(statement);
+  return SECOND_DECLARATOR.test(statement) ? outerNames(statement) : [];
 }
 
 // The next line that begins at its margin with what begins a statement.
 const END_OF_STATEMENT = /\n(?=[^\s)\]}.,?:&|+*=<>-])/g;
+const DECLARATOR = sticky(`\\s*(${NAME})\\s*=(?![=>])`);
 const BRACKET = /["'`/()[\]{},;]/g;
 const SIMPLE_TEMPLATE = /`(?:[^`\\$]|\\[^]|\$(?!\{)|\$\{[^`{}]*\})*`/y;
 
-/** Tells whether a comma stands outside of all brackets; where it is not sure, it says yes. */
-function hasOuterComma(text) {
+/** The names behind commas that stand outside of all brackets; undefined if it is not sure. */
+function outerNames(text) {
+  const names = [];
   let depth = 0;
   for (let at = 0; at !== undefined; ) {
     BRACKET.lastIndex = at;
     const match = BRACKET.exec(text);
-    if (!match) return false;
+    if (!match) return names;
     const index = match.index;
     at = index + 1;
     if (match[0] === '/') at = endOfSlash(text, index);
@@ -206,9 +209,15 @@ function hasOuterComma(text) {
       at = form.test(text) ? form.lastIndex : undefined;
     } else if ('([{'.includes(match[0])) depth++;
     else if (')]}'.includes(match[0])) depth--;
-    else if (depth === 0) return match[0] === ',';
+    else if (depth === 0 && match[0] === ';') return names;
+    else if (depth === 0) {
+      DECLARATOR.lastIndex = at;
+      const declarator = DECLARATOR.exec(text);
+      if (!declarator) return undefined;
+      names.push(declarator[1]);
+    }
   }
-  return true;
+  return undefined;
 }
 
 const CODE = /["'`/]|^[ \t]*(?:import|export)\b(?!\s*[:(=.,])/gm;

@@ -48,7 +48,8 @@ test('what the lexer compiles', () => {
   same('const a = 1;\nclass B {}\nexport default a;\nexport { a, B as C };', true);
   same('export default function named() { return 1; }', true);
   same('export default { a: [1, `b`] };\nexport async function* g() {}', true);
-  same("export const a = ({ b, c = 2 }) => [b, c],\n  d = 1;", false);
+  const { a, d, e } = load({ 'main.js': 'export const a = ({ b, c = 2 }) => [b, c],\n  d = [a, 1],\n  e = `${d}, f = 1`;' });
+  assert.deepEqual([a({ b: 1 }), d[1], typeof e], [[1, 2], 1, 'string']);
   same("export const f = ({ b, c = 2 } = {}) => [c, '}', `${b}`];\nexport const g = () => f();", true);
 });
 
