@@ -136,11 +136,6 @@ async function bakedText(tools, mainFile) {
   const places = [];
   for (const module of modules) {
     const fields = `path: ${JSON.stringify(module.path)}, text: ${JSON.stringify(module.text)}`;
-    if (module.path.endsWith('.json')) {
-      functions += `{ ${fields} },\n`;
-      line++;
-      continue;
-    }
     for (const { from } of module.compiled.imports) if (!/^\.\.?\//.test(from) && from !== 'toolhost-sdk') names.add(from);
     const text = functionText(module.compiled);
     try {

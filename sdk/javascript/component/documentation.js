@@ -6,7 +6,6 @@ import { documentationOf } from '../src/jsdoc.js';
 export function documentation(script) {
   const found = {};
   for (const { path, text } of script.modules.values()) {
-    if (path.endsWith('.json')) continue;
     for (const [name, said] of Object.entries(documentationOf(path, text))) {
       const other = found[name];
       found[name] = other === undefined ? said : {

@@ -4,7 +4,7 @@
 import { DefinitionError, describeError, whereOf } from '../src/errors.js';
 import { compile, functionText } from './compile.js';
 
-const ENDINGS = ['', '.js', '.mjs', '.ts', '.json', '/index.js', '/index.mjs', '/index.ts'];
+const ENDINGS = ['', '.js', '.mjs', '.ts', '/index.js', '/index.mjs', '/index.ts'];
 
 /** What is wrong with a script; the text begins with its file and line. */
 export class ScriptError extends Error {
@@ -87,7 +87,7 @@ export class Script {
     if (module.run) return module;
     if (!module.compiled || (mode === 'full' && !module.compiled.isFull)) {
       try {
-        module.compiled = path.endsWith('.json') ? { imports: [] } : compile(path, module.text, mode);
+        module.compiled = compile(path, module.text, mode);
       } catch (error) {
         throw new ScriptError(syntaxProblem(path, module.text, error));
       }
@@ -100,11 +100,6 @@ export class Script {
     const known = this.loaded.get(path);
     if (known) return known;
     const module = this.modules.get(path);
-    if (path.endsWith('.json')) {
-      const value = asModule({ default: this.parsedJson(module) });
-      this.loaded.set(path, value);
-      return value;
-    }
     const run = module.run ?? this.evaluated(module);
     const isFull = module.isFull ?? module.compiled.isFull;
     const exports = isFull ? {} : asModule(Object.create(null));
@@ -130,14 +125,6 @@ export class Script {
         const isMissed = /import|export/.test(error.message) && !/import\.meta/.test(error.message);
         throw new ScriptError(syntaxProblem(module.path, module.text, isMissed ? second : error));
       }
-    }
-  }
-
-  parsedJson(module) {
-    try {
-      return JSON.parse(module.text);
-    } catch (error) {
-      throw new ScriptError(`${module.path}: no JSON: ${error.message}`);
     }
   }
 
