@@ -9,6 +9,7 @@ import * as kv from 'toolhost:plugin/kv@0.1.0';
 import { placeholder, present } from 'toolhost:plugin/secrets@0.1.0';
 import { getEnvironment } from 'wasi:cli/environment@0.2.0';
 
+import { DefinitionError } from '../src/errors.js';
 import { fetch } from '../src/fetch.js';
 import { host } from '../src/host.js';
 import * as plugin from '../src/plugin.js';
@@ -60,7 +61,7 @@ export function contract(open, documentation) {
       try {
         return plugin.registration(script.main.replace(/^.*\//, '').replace(/\.\w+$/, ''));
       } catch (error) {
-        throw script.explained(error).message;
+        throw error instanceof DefinitionError ? error.message : script.explained(error).message;
       }
     },
     async call(tool, args, context) {

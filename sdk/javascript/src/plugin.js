@@ -87,6 +87,9 @@ export function hooks(given) {
 
 /** Builds the registration; throws a DefinitionError that begins with the author's file and line. */
 export function registration(defaultName) {
+  if (definitions.tools.size === 0 && !definitions.hooks) {
+    throw new DefinitionError(`${defaultName}: the plugin defines nothing; make a function a tool with tool(...)`);
+  }
   const name = definitions.name ?? defaultName;
   const toolset = definitions.toolset ?? (name.replace(/[^A-Za-z0-9_-]/g, '-').slice(0, 64) || 'plugin');
   return {

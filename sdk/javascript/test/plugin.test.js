@@ -118,6 +118,7 @@ test('definitions that are wrong say where and how', () => {
 
 test('a plugin that says nothing of itself', () => {
   reset();
+  assert.throws(registration, /the plugin defines nothing; make a function a tool/);
   tool({ name: 'a', description: 'A.' }, () => 1);
   const found = registration();
   assert.deepEqual([found.name, found.version, found.tools[0].toolset], ['plugin', '0.0.0', 'plugin']);
