@@ -1,0 +1,184 @@
+"""Loads a script: its modules come as texts, and can import each other, with or without packages.
+
+What is not among them is imported as always, where there is something to import from: in the
+author's Python, and while a component is built. In a runner there is only what was preloaded.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import posixpath
+import sys
+import traceback
+
+from . import declarations
+from .errors import DefinitionError
+
+
+class LoadError(Exception):
+    """A script cannot be used. The text says where and why, for its author."""
+
+
+class Script:
+    """The modules of one script, the main one first, as pairs of path and text."""
+
+    #: The script that is loaded; its files are the author's own.
+    current: Script | None = None
+
+    def __init__(self, modules: list[tuple[str, str]]):
+        if not modules:
+            raise LoadError("there is no script to run: this component is a runner, and its host gave it no modules")
+        self.main = modules[0][0]
+        self.texts = {path: text for path, text in modules if path.endswith(".py")}
+        self.texts[self.main] = modules[0][1]
+        self.folders = {folder for path in self.texts for folder in _folders(path)}
+        stem = posixpath.basename(self.main).removesuffix(".py")
+        self.stem = stem
+        self.main_name = stem
+        self.names: set[str] = set()
+
+    def load(self) -> declarations.Plugin:
+        """Runs the main module, and returns what it declared. Raises `LoadError`."""
+        self._check_names()
+        Script.current = self
+        plugin = declarations.current = declarations.Plugin(self.stem)
+        sys.meta_path.insert(0, self)
+        try:
+            spec = importlib.machinery.ModuleSpec(self.main_name, self, origin=self.main)
+            spec.has_location = True
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[self.main_name] = module
+            self.names.add(self.main_name)
+            self.exec_module(module)
+        except BaseException as error:
+            raise LoadError(sentence(error)) from error
+        return plugin
+
+    def unload(self) -> None:
+        """Forgets the modules, so that another script can be loaded; for tests."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for name in self.names:
+            sys.modules.pop(name, None)
+        if Script.current is self:
+            Script.current = None
+
+    def _check_names(self) -> None:
+        # The main module is imported by nobody, so a plugin may well be called `time`.
+        if self.main_name in sys.modules:
+            self.main_name = f"plugin_{self.stem}"
+        for path in self.texts:
+            top = path.split("/")[0].removesuffix(".py")
+            if path != self.main and top in sys.modules and top not in self.names:
+                raise LoadError(f"{path}: Python has a module `{top}` already, which would be imported in its place; "
+                                "rename this one")
+
+    # What follows is the protocol of the import system.
+
+    def find_spec(self, name, path=None, target=None):
+        """Finds a module of the script."""
+        place = name.replace(".", "/")
+        is_package = True
+        if f"{place}/__init__.py" in self.texts:
+            origin = f"{place}/__init__.py"
+        elif f"{place}.py" in self.texts:
+            origin, is_package = f"{place}.py", False
+        elif place in self.folders:
+            origin = None
+        else:
+            return None
+        if origin == self.main and self.main_name != name:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, origin=origin, is_package=is_package)
+        spec.has_location = origin is not None
+        if is_package:
+            spec.submodule_search_locations = [place]
+        self.names.add(name)
+        return spec
+
+    def create_module(self, spec):
+        """Leaves it to Python."""
+
+    def exec_module(self, module):
+        """Runs the text of a module."""
+        origin = module.__spec__.origin
+        if origin is not None:
+            exec(compile(self.texts[origin], origin, "exec", dont_inherit=True), module.__dict__)
+
+    def get_source(self, name):
+        """Gives tracebacks the lines of a module."""
+        module = sys.modules.get(name)
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        return self.texts.get(origin)
+
+
+def _folders(path: str):
+    while path := posixpath.dirname(path):
+        yield path
+
+
+def sentence(error: BaseException) -> str:
+    """Says what went wrong at loading, in one line that begins with file and line."""
+    if isinstance(error, LoadError):
+        return str(error)
+    if isinstance(error, SyntaxError) and _is_own(error.filename):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    if isinstance(error, DefinitionError):
+        code = getattr(error.function, "__code__", None)
+        place = f"{_short(code.co_filename)}:{code.co_firstlineno}" if code else where(error)
+        return f"{place}: {error}" if place else str(error)
+    place = where(error)
+    prefix = f"{place}: " if place else ""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"{prefix}no module named '{error.name}': {_importable()}"
+    return f"{prefix}{name_of(error)}: {error}" if str(error) else f"{prefix}{name_of(error)}"
+
+
+def _importable() -> str:
+    if sys.platform == "wasi" and getattr(sys, "toolhost_is_runner", False):
+        return ("a script can import its own modules and what the runner has (csv, json, re, ...); for others build a "
+                "component with `toolhost build`")
+    return "it is neither a module of the script nor installed where this was built"
+
+
+def name_of(error: BaseException) -> str:
+    """Returns the type of an error, as its author would write it."""
+    return type(error).__qualname__
+
+
+def where(error: BaseException) -> str | None:
+    """Returns file and line of the author's own place that an error came from, `words.py:12`."""
+    own = [f"{_short(frame.filename)}:{frame.lineno}" for frame in _frames(error) if _is_own(frame.filename)]
+    return own[-1] if own else None
+
+
+def trace(error: BaseException) -> str:
+    """Returns a traceback without the frames of the SDK."""
+    lines = ["Traceback (most recent call last):\n"]
+    lines += traceback.format_list([frame for frame in _frames(error) if not _is_sdk(frame.filename)])
+    lines += traceback.format_exception_only(type(error), error)
+    return "".join(lines).rstrip()
+
+
+def _frames(error: BaseException):
+    return traceback.extract_tb(error.__traceback__)
+
+
+def _is_sdk(filename: str) -> bool:
+    return filename.startswith((_HERE, "<frozen ")) or "toolhost_component" in filename
+
+
+def _is_own(filename: str | None) -> bool:
+    if not filename:
+        return False
+    if Script.current is not None:
+        return filename in Script.current.texts
+    return not _is_sdk(filename) and not filename.startswith("<")
+
+
+def _short(filename: str) -> str:
+    return filename if Script.current is not None else posixpath.basename(filename)
+
+
+_HERE = posixpath.dirname(__file__) + "/"

@@ -1,0 +1,608 @@
+"""Types as shapes: each shape writes its JSON Schema and reads JSON values of it.
+
+`shape_of(hint)` turns a type hint into a shape. Schemas are written inline, in the form models
+read best; only a type that contains itself becomes an entry of `$defs`.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import enum
+import pathlib
+import re
+import types
+import typing
+import uuid
+
+from . import docstring
+from .errors import BadArguments, DefinitionError
+from .writing import to_json
+
+ALLOWED = (
+    "str, int, float, bool, None, list, tuple, set, dict, dataclasses, TypedDict, Enum, Literal, "
+    "Optional, Union, Any, Annotated, date, datetime, time, Decimal, UUID and Path"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """What an argument means and what is allowed: `Annotated[int, Field("How many.", ge=1)]`.
+
+    `ge`, `gt`, `le`, `lt` and `multiple_of` are for numbers; `min_length` and `max_length` for
+    texts, lists, sets and dictionaries; `pattern` and `format` for texts. `examples` and
+    `schema` (keys of JSON Schema, added as they are) are for the model only.
+    """
+
+    description: str | None = None
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    format: str | None = None
+    examples: list | None = None
+    schema: dict | None = None
+
+
+class Shape:
+    """Any JSON value."""
+
+    #: What an error says was expected.
+    noun = "a value"
+
+    def schema(self, defs: Defs) -> dict:
+        """Returns the JSON Schema."""
+        return {}
+
+    def read(self, value, path: str):
+        """Returns the Python value of a JSON value, or raises `BadArguments`."""
+        return value
+
+
+class Defs:
+    """The schemas of types that contain themselves."""
+
+    def __init__(self):
+        self.entries: dict[str, dict] = {}
+        self.open: dict[type, str | None] = {}
+
+    def inline(self, record: Record) -> dict:
+        """Writes a record where it stands, or refers to it if it is being written already."""
+        owner = record.owner
+        if owner in self.open:
+            self.open[owner] = name = self.open[owner] or owner.__name__
+            return {"$ref": f"#/$defs/{name}"}
+        for name, (known, _) in self.entries.items():
+            if known is owner:
+                return {"$ref": f"#/$defs/{name}"}
+        self.open[owner] = None
+        schema = record.body(self)
+        name = self.open.pop(owner)
+        if name is None:
+            return schema
+        self.entries[name] = (owner, schema)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def close(self, schema: dict) -> dict:
+        """Returns the whole schema, with what it refers to."""
+        if self.entries:
+            schema = {**schema, "$defs": {name: entry for name, (_, entry) in self.entries.items()}}
+        return schema
+
+
+def _wrong(shape: Shape, value, path: str) -> BadArguments:
+    return BadArguments(f"expected {shape.noun}, got {_shown(value)}", path)
+
+
+def _shown(value) -> str:
+    text = to_json(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class Text(Shape):
+    noun = "a string"
+
+    def schema(self, defs):
+        return {"type": "string"}
+
+    def read(self, value, path):
+        if not isinstance(value, str):
+            raise _wrong(self, value, path)
+        return value
+
+
+class Integer(Shape):
+    noun = "an integer"
+
+    def schema(self, defs):
+        return {"type": "integer"}
+
+    def read(self, value, path):
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _wrong(self, value, path)
+        return value
+
+
+class Number(Shape):
+    noun = "a number"
+
+    def schema(self, defs):
+        return {"type": "number"}
+
+    def read(self, value, path):
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise _wrong(self, value, path)
+        return float(value)
+
+
+class Boolean(Shape):
+    noun = "true or false"
+
+    def schema(self, defs):
+        return {"type": "boolean"}
+
+    def read(self, value, path):
+        if not isinstance(value, bool):
+            raise _wrong(self, value, path)
+        return value
+
+
+class Null(Shape):
+    noun = "null"
+
+    def schema(self, defs):
+        return {"type": "null"}
+
+    def read(self, value, path):
+        if value is not None:
+            raise _wrong(self, value, path)
+        return None
+
+
+class Parsed(Shape):
+    """A text that a constructor reads, such as a date."""
+
+    def __init__(self, noun: str, parse, keys: dict):
+        self.noun, self.parse, self.keys = noun, parse, keys
+
+    def schema(self, defs):
+        return {"type": "string", **self.keys}
+
+    def read(self, value, path):
+        if not isinstance(value, str):
+            raise _wrong(self, value, path)
+        try:
+            return self.parse(value)
+        except (ValueError, ArithmeticError):
+            raise _wrong(self, value, path) from None
+
+
+class Array(Shape):
+    noun = "a list"
+
+    def __init__(self, items: Shape, make=list):
+        self.items, self.make = items, make
+
+    def schema(self, defs):
+        schema = {"type": "array"}
+        if items := self.items.schema(defs):
+            schema["items"] = items
+        if self.make in (set, frozenset):
+            schema["uniqueItems"] = True
+        return schema
+
+    def read(self, value, path):
+        if not isinstance(value, list):
+            raise _wrong(self, value, path)
+        items = [self.items.read(item, f"{path}/{number}") for number, item in enumerate(value)]
+        try:
+            return items if self.make is list else self.make(items)
+        except TypeError as error:
+            raise BadArguments(str(error), path) from None
+
+
+class Tuple(Shape):
+    def __init__(self, items: list[Shape]):
+        self.items = items
+        self.noun = f"a list of {len(items)} values"
+
+    def schema(self, defs):
+        count = len(self.items)
+        schema = {"type": "array", "prefixItems": [item.schema(defs) for item in self.items]}
+        return {**schema, "minItems": count, "maxItems": count} if count else {"type": "array", "maxItems": 0}
+
+    def read(self, value, path):
+        if not isinstance(value, list) or len(value) != len(self.items):
+            raise _wrong(self, value, path)
+        pairs = enumerate(zip(self.items, value))
+        return tuple(shape.read(item, f"{path}/{number}") for number, (shape, item) in pairs)
+
+
+class Map(Shape):
+    noun = "an object"
+
+    def __init__(self, keys: Shape, values: Shape):
+        self.keys, self.values = keys, values
+
+    def schema(self, defs):
+        schema = {"type": "object"}
+        if isinstance(self.keys, Integer):
+            schema["propertyNames"] = {"pattern": "^-?[0-9]+$"}
+        elif isinstance(self.keys, Choice):
+            schema["propertyNames"] = {"enum": list(self.keys.values)}
+        if values := self.values.schema(defs):
+            schema["additionalProperties"] = values
+        return schema
+
+    def read(self, value, path):
+        if not isinstance(value, dict):
+            raise _wrong(self, value, path)
+        return {self._key(key, path): self.values.read(item, path + pointer(key)) for key, item in value.items()}
+
+    def _key(self, key, path):
+        if isinstance(self.keys, Integer) and re.fullmatch("-?[0-9]+", key):
+            key = int(key)
+        return self.keys.read(key, path + pointer(key))
+
+
+class Choice(Shape):
+    """One of several values: an `Enum`, which gives its members, or a `Literal`."""
+
+    def __init__(self, values: dict):
+        self.values = {}
+        for value, member in values.items():
+            self.values[value] = member
+        self.noun = "one of " + ", ".join(to_json(value) for value in self.values)
+
+    def schema(self, defs):
+        names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+        kinds = list(dict.fromkeys(names[type(value)] for value in self.values))
+        return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": list(self.values)}
+
+    def read(self, value, path):
+        for known, member in self.values.items():
+            if known == value and isinstance(known, bool) == isinstance(value, bool):
+                return member
+        raise _wrong(self, value, path)
+
+
+class Record(Shape):
+    """An object with named fields: the parameters of a function, a dataclass, or a TypedDict."""
+
+    noun = "an object"
+
+    def __init__(self, owner, make):
+        self.owner, self.make = owner, make
+        self.fields: dict[str, Shape] = {}
+        self.required: list[str] = []
+        self.defaults: dict[str, object] = {}
+
+    def add(self, name: str, shape: Shape, required: bool, default=dataclasses.MISSING) -> None:
+        """Adds a field; a default that is None or no JSON is not shown to the model."""
+        self.fields[name] = shape
+        if required:
+            self.required.append(name)
+        if default is not dataclasses.MISSING and default is not None:
+            self.defaults[name] = default
+
+    def schema(self, defs):
+        return defs.inline(self)
+
+    def body(self, defs: Defs) -> dict:
+        """The schema itself."""
+        properties = {name: shape.schema(defs) for name, shape in self.fields.items()}
+        for name, default in self.defaults.items():
+            try:
+                properties[name] = {**properties[name], "default": _plain(default)}
+            except (TypeError, ValueError):
+                pass
+        schema = {"type": "object", "properties": properties}
+        if self.required:
+            schema["required"] = list(self.required)
+        return {**schema, "additionalProperties": False}
+
+    def read(self, value, path):
+        if not isinstance(value, dict):
+            raise _wrong(self, value, path)
+        known = ", ".join(self.fields) or "none"
+        for name in value:
+            if name not in self.fields:
+                raise BadArguments(f"unknown field `{name}`; known are {known}", path + pointer(name))
+        for name in self.required:
+            if name not in value:
+                raise BadArguments(f"the field `{name}` is missing", path + pointer(name))
+        fields = {name: self.fields[name].read(item, path + pointer(name)) for name, item in value.items()}
+        try:
+            return self.make(**fields)
+        except (ValueError, TypeError) as error:
+            if isinstance(error, BadArguments):
+                raise
+            raise BadArguments(str(error), path) from error
+
+
+class Union(Shape):
+    def __init__(self, members: list[Shape]):
+        self.members = members
+        # `float | int`: an integer stays one.
+        self.by_exactness = sorted(members, key=lambda member: isinstance(member, Number))
+        self.noun = " or ".join(dict.fromkeys(member.noun for member in members))
+
+    def schema(self, defs):
+        schemas = []
+        for member in self.members:
+            schema = member.schema(defs)
+            if schema not in schemas:
+                schemas.append(schema)
+        if {} in schemas:
+            return {}
+        if len(schemas) == 1:
+            return schemas[0]
+        # The short form, where all but null is one simple type.
+        others = [schema for schema in schemas if schema != {"type": "null"}]
+        simple = all(isinstance(schema.get("type"), str) for schema in schemas)
+        if simple and (all(list(schema) == ["type"] for schema in schemas)
+                       or len(others) == 1 and not {"enum", "const"} & set(others[0])):
+            kinds = [schema["type"] for schema in others] + ["null"] * (len(others) < len(schemas))
+            return {**others[0], "type": kinds}
+        return {"anyOf": schemas}
+
+    def read(self, value, path):
+        errors = []
+        for member in self.by_exactness:
+            try:
+                return member.read(value, path)
+            except BadArguments as error:
+                errors.append((member, error))
+        # The one whose kind fits tells most about what is wrong inside.
+        inner = [error for _, error in errors if (error.path or "") != path]
+        choices = [member for member, _ in errors if not isinstance(member, Null)]
+        if len(inner) == 1:
+            raise inner[0]
+        if len(choices) == 1 and value is not None:
+            raise next(error for member, error in errors if member is choices[0])
+        raise _wrong(self, value, path)
+
+
+class Constrained(Shape):
+    """A shape with a description or limits."""
+
+    NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum",
+               "multiple_of": "multipleOf"}
+
+    def __init__(self, inner: Shape, field: Field):
+        self.inner, self.field, self.noun = inner, field, inner.noun
+
+    def schema(self, defs):
+        schema, field = dict(self.inner.schema(defs)), self.field
+        for name, key in self.NUMBERS.items():
+            if getattr(field, name) is not None:
+                schema[key] = getattr(field, name)
+        what = schema.get("type")
+        what = [kind for kind in what if kind != "null"][0] if isinstance(what, list) else what
+        lengths = {"array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
+        least, most = lengths.get(what, ("minLength", "maxLength"))
+        for key, value in ((least, field.min_length), (most, field.max_length), ("pattern", field.pattern),
+                           ("format", field.format), ("examples", field.examples),
+                           ("description", field.description)):
+            if value is not None:
+                schema[key] = value
+        return {**schema, **(field.schema or {})}
+
+    def read(self, value, path):
+        read = self.inner.read(value, path)
+        if problem := self._problem(value):
+            raise BadArguments(f"expected {problem}, got {_shown(value)}", path)
+        return read
+
+    def _problem(self, value) -> str | None:
+        field = self.field
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            for limit, holds, words in (
+                (field.ge, lambda: value >= field.ge, "at least"), (field.gt, lambda: value > field.gt, "more than"),
+                (field.le, lambda: value <= field.le, "at most"), (field.lt, lambda: value < field.lt, "less than"),
+            ):
+                if limit is not None and not holds():
+                    return f"{words} {limit}"
+            if field.multiple_of is not None and value % field.multiple_of:
+                return f"a multiple of {field.multiple_of}"
+        if isinstance(value, (str, list, dict)):
+            unit = "characters" if isinstance(value, str) else "entries"
+            if field.min_length is not None and len(value) < field.min_length:
+                return f"at least {field.min_length} {unit}"
+            if field.max_length is not None and len(value) > field.max_length:
+                return f"at most {field.max_length} {unit}"
+        if isinstance(value, str) and field.pattern is not None and not re.search(field.pattern, value):
+            return f"a text that matches {field.pattern}"
+        return None
+
+
+def pointer(name) -> str:
+    """Returns one step of a JSON Pointer."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def _plain(value):
+    import json
+
+    return json.loads(to_json(value))
+
+
+def described(shape: Shape, text: str | None) -> Shape:
+    """Adds a description to a shape which has none."""
+    if not text or isinstance(shape, Constrained) and shape.field.description:
+        return shape
+    return Constrained(shape, Field(description=text))
+
+
+def _simple() -> dict:
+    def time(text):
+        return datetime.time.fromisoformat(text.replace("Z", "+00:00"))
+
+    def moment(text):
+        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+    sequence, mapping = (lambda: Array(Shape())), (lambda: Map(Text(), Shape()))
+    return {
+        str: Text, int: Integer, float: Number, bool: Boolean, None: Null, type(None): Null,
+        typing.Any: Shape, object: Shape, list: sequence, dict: mapping,
+        tuple: lambda: Array(Shape(), tuple), set: lambda: Array(Shape(), set),
+        frozenset: lambda: Array(Shape(), frozenset),
+        datetime.date: lambda: Parsed("a date such as 2026-01-31", datetime.date.fromisoformat, {"format": "date"}),
+        datetime.datetime: lambda: Parsed("a time such as 2026-01-31T12:00:00Z", moment, {"format": "date-time"}),
+        datetime.time: lambda: Parsed("a time of day such as 12:00:00", time, {"format": "time"}),
+        decimal.Decimal: lambda: Parsed("a decimal number as a string", decimal.Decimal,
+                                        {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}),
+        uuid.UUID: lambda: Parsed("a UUID", uuid.UUID, {"format": "uuid"}),
+        pathlib.Path: lambda: Parsed("a path", pathlib.Path, {}),
+        pathlib.PurePath: lambda: Parsed("a path", pathlib.PurePath, {}),
+        pathlib.PurePosixPath: lambda: Parsed("a path", pathlib.PurePosixPath, {}),
+    }
+
+
+_SIMPLE = _simple()
+_LISTS = {list: list, tuple: tuple, set: set, frozenset: frozenset, collections.abc.Sequence: list,
+          collections.abc.MutableSequence: list, collections.abc.Iterable: list, collections.abc.Collection: list,
+          collections.abc.Set: frozenset, collections.abc.MutableSet: set}
+_MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+
+
+class NoSchema(Exception):
+    """A type has no JSON Schema; the argument is the type."""
+
+
+def shape_of(hint, open_records: dict | None = None) -> Shape:
+    """Returns the shape of a type hint, or raises `NoSchema`."""
+    records = {} if open_records is None else open_records
+    try:
+        if hint in _SIMPLE:
+            return _SIMPLE[hint]()
+    except TypeError:
+        pass
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _annotated(shape_of(arguments[0], records), arguments[1:])
+    if origin is typing.Union or origin is types.UnionType:
+        return Union([shape_of(member, records) for member in arguments])
+    if origin is typing.Literal:
+        return _choice({value: value for value in arguments}, hint)
+    if getattr(origin, "_name", None) in ("Required", "NotRequired", "ReadOnly", "Final"):
+        return shape_of(arguments[0], records)
+    if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
+        return Tuple([shape_of(item, records) for item in arguments if item != ()])
+    if origin in _LISTS:
+        return Array(shape_of(arguments[0], records), _LISTS[origin])
+    if origin in _MAPS:
+        return _map(hint, arguments, records)
+    if hint in _LISTS:
+        return Array(Shape(), _LISTS[hint])
+    if hint in _MAPS:
+        return Map(Text(), Shape())
+    if hasattr(hint, "__supertype__"):
+        return shape_of(hint.__supertype__, records)
+    if type(hint).__name__ == "TypeAliasType" and origin is None:
+        return shape_of(hint.__value__, records)
+    if isinstance(hint, type):
+        return _of_class(hint, records)
+    raise NoSchema(hint)
+
+
+def _of_class(hint: type, records: dict) -> Shape:
+    if hint in records:
+        return records[hint]
+    if issubclass(hint, enum.Enum):
+        return _choice({member.value: member for member in hint}, hint)
+    if dataclasses.is_dataclass(hint):
+        return _dataclass(hint, records)
+    if typing.is_typeddict(hint):
+        return _typed_dict(hint, records)
+    raise NoSchema(hint)
+
+
+def _choice(values: dict, hint) -> Choice:
+    if not all(type(value) in (str, int, float, bool, type(None)) for value in values) or not values:
+        raise NoSchema(hint)
+    return Choice(values)
+
+
+def _map(hint, arguments, records) -> Map:
+    keys = shape_of(arguments[0], records)
+    if not isinstance(keys, (Text, Integer, Choice)) and type(keys) is not Shape:
+        raise NoSchema(hint)
+    return Map(keys, shape_of(arguments[1], records))
+
+
+def _annotated(shape: Shape, extras) -> Shape:
+    """Understands `Field`, a text, and whatever has the attributes of `Field` by other names."""
+    found: dict[str, object] = {}
+    for extra in extras:
+        if isinstance(extra, str):
+            found.setdefault("description", extra)
+        elif isinstance(extra, dict):
+            found["schema"] = {**found.get("schema", {}), **extra}
+        else:
+            for name in Field.__dataclass_fields__:
+                value = getattr(extra, name, None)
+                if value is not None and not callable(value):
+                    found[name] = value
+            text = getattr(extra, "documentation", None)
+            if isinstance(text, str):
+                found.setdefault("description", text)
+    return Constrained(shape, Field(**found)) if found else shape
+
+
+def hints_of(owner) -> dict:
+    """Returns the type hints of a function or class, with what `Annotated` adds."""
+    try:
+        return typing.get_type_hints(owner, include_extras=True)
+    except NameError as error:
+        name = getattr(error, "name", None) or "?"
+        raise DefinitionError(
+            f"the type `{name}` is not known where the tool is declared: import it at the top of the module "
+            "(not under TYPE_CHECKING), or declare it above", owner if callable(owner) else None
+        ) from None
+
+
+def _dataclass(owner, records) -> Record:
+    record = records[owner] = Record(owner, owner)
+    hints = hints_of(owner)
+    # A dataclass without a docstring gets one that is its signature.
+    text = owner.__doc__ or ""
+    texts = docstring.parse(None if text.startswith(owner.__name__ + "(") else text)[1]
+    for field in dataclasses.fields(owner):
+        if not field.init:
+            continue
+        shape = shape_of(hints[field.name], records)
+        shape = described(shape, field.metadata.get("description") or texts.get(field.name))
+        has_factory = field.default_factory is not dataclasses.MISSING
+        default = field.default_factory() if has_factory else field.default
+        record.add(field.name, shape, default is dataclasses.MISSING, default)
+    return record
+
+
+def _typed_dict(owner, records) -> Record:
+    record = records[owner] = Record(owner, dict)
+    texts = docstring.parse(owner.__doc__)[1]
+    for name, hint in hints_of(owner).items():
+        said, required = hint, name in owner.__required_keys__
+        while typing.get_origin(said) is not None:
+            mark = getattr(typing.get_origin(said), "_name", None)
+            if mark in ("Required", "NotRequired"):
+                required = mark == "Required"
+            elif mark != "ReadOnly" and typing.get_origin(said) is not typing.Annotated:
+                break
+            said = typing.get_args(said)[0]
+        record.add(name, described(shape_of(hint, records), texts.get(name)), required)
+    return record
+
+
+def name_of(hint) -> str:
+    """Returns a type hint as its author would write it."""
+    return getattr(hint, "__qualname__", None) or str(hint).replace("typing.", "")

@@ -1,0 +1,37 @@
+"""Which files a script plugin is made of."""
+
+from __future__ import annotations
+
+import pathlib
+
+from .loader import LoadError
+
+
+def read_script(path: pathlib.Path) -> list[tuple[str, str]]:
+    """Returns the modules of a script, as pairs of path and text: the main one first, the others by
+    their paths.
+
+    A script is one file, or a folder with `plugin.py`. Hidden files, `__pycache__`,
+    `node_modules` and tests do not belong to it.
+    """
+    if path.is_file():
+        return [(path.name, _read(path))]
+    if not (path / "plugin.py").is_file():
+        raise LoadError(f"{path} is no plugin: it is neither a .py file nor a folder with plugin.py")
+    found = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.py") if file.is_file())
+    modules = ["plugin.py"] + [name for name in found if name != "plugin.py" and _belongs(name)]
+    return [(name, _read(path / name)) for name in modules]
+
+
+def _belongs(name: str) -> bool:
+    *folders, file = name.split("/")
+    if any(folder.startswith(".") or folder in ("__pycache__", "node_modules", "tests") for folder in folders):
+        return False
+    return not (file.startswith((".", "test_")) or file.endswith("_test.py") or file == "conftest.py")
+
+
+def _read(path: pathlib.Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path.name}: not UTF-8: {error}") from None

@@ -1,0 +1,238 @@
+"""Tools: the decorator, and what it keeps of a function."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+import typing
+
+from . import declarations, docstring
+from .errors import BadArguments, DefinitionError
+from .output import Output, Structured, output_of
+from .shapes import ALLOWED, Defs, NoSchema, Record, Shape, described, hints_of, name_of, shape_of
+from .writing import to_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What the host says about one call. A tool that has a parameter of this type is given it."""
+
+    session_id: str | None = None
+    task_id: str | None = None
+    tool_call_id: str | None = None
+    #: Milliseconds that were left when the call began; then the host stops it.
+    remaining_ms: int = 60_000
+    #: Named JSON texts of later versions of the contract.
+    extensions: dict = dataclasses.field(default_factory=dict)
+
+
+def tool(
+    function: typing.Callable | None = None,
+    *,
+    name: str | None = None,
+    toolset: str | None = None,
+    description: str | None = None,
+    emoji: str | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    requires_env: typing.Sequence[str] = (),
+    max_result_size_chars: int | None = None,
+    overrides: bool = False,
+    check: typing.Callable | None = None,
+    describe: typing.Callable | None = None,
+    examples: typing.Sequence = (),
+    output: object = None,
+    extensions: dict | None = None,
+):
+    """Makes a function a tool: its type hints are the schema, its docstring is what a model reads.
+
+    The function stays as it is, and can be called and tested. Everything that can be said:
+
+    - `name`: by default the function's; `toolset`: the group it belongs to, by default the plugin's
+      name; `description`: by default the docstring;
+    - `read_only`, `destructive`, `idempotent`, `open_world`: hints for people; unsaid by default;
+    - `emoji`; `requires_env`: variables without which the tool is unavailable;
+      `max_result_size_chars`: from which size on a result is kept and previewed; `overrides`: asks
+      to replace a tool of the same name;
+    - `check`: a function without arguments; a text it returns, or `NotAvailable` it raises, says
+      why the tool cannot work at present. Tools with the same function share its answer;
+    - `describe`: a function of the list of visible tools, which returns None, or a dictionary with
+      `description`, `parameters` or both;
+    - `examples`: arguments, or pairs of arguments and a text that must occur in the output;
+    - `output`: the type, or the JSON Schema, of the structured output.
+    """
+
+    def declare(function):
+        if not inspect.isroutine(function) or isinstance(function, (staticmethod, classmethod)):
+            raise DefinitionError(f"@tool is for functions, and {function!r} is none")
+        made = Tool(
+            function=function, name=name or function.__name__, toolset=toolset, description=description,
+            emoji=emoji, requires_env=list(requires_env), max_result_size_chars=max_result_size_chars,
+            overrides=overrides, check=check, describe=describe, examples=list(examples), output=output,
+            extensions=dict(extensions or {}),
+            annotations={"read_only": read_only, "destructive": destructive, "idempotent": idempotent,
+                         "open_world": open_world},
+        )
+        declarations.current.tools.append(made)
+        function.__toolhost__ = made
+        return function
+
+    return declare if function is None else declare(function)
+
+
+class Tool:
+    """One function and what was said about it."""
+
+    def __init__(self, **said):
+        self.function: typing.Callable = said["function"]
+        self.name: str = said["name"]
+        self.said = said
+        self._signature: Signature | None = None
+
+    @property
+    def signature(self) -> Signature:
+        """What the function takes and gives: looked at when it is asked for first."""
+        if self._signature is None:
+            self._signature = Signature(self.function)
+        return self._signature
+
+    def call(self, arguments: dict, context: Context) -> Output:
+        """Reads the arguments, calls the function, and returns what it answers."""
+        signature = self.signature
+        given = signature.record.read(arguments, "")
+        if signature.context:
+            given[signature.context] = context
+        positional = [given.pop(name) for name in signature.positional if name in given]
+        answer = self.function(*positional, **given)
+        if inspect.iscoroutine(answer):
+            from .loop import run
+
+            answer = run(answer)
+        return output_of(answer, self.said["output"] is not None)
+
+    def definition(self, default_toolset: str) -> dict:
+        """Returns what is registered: the fields of the record `tool` of the contract."""
+        said = self.said
+        text, _ = docstring.parse(self.function.__doc__)
+        check = said["check"]
+        extensions = [(key, to_json(value)) for key, value in said["extensions"].items()]
+        if check is not None:
+            name = f"{getattr(check, '__module__', '')}.{getattr(check, '__qualname__', repr(check))}"
+            extensions.append(("check", to_json(name)))
+        return {
+            "name": self.name,
+            "toolset": said["toolset"] or default_toolset,
+            "description": said["description"] if said["description"] is not None else text,
+            "parameters": to_json(self.parameters()),
+            "output": self._output(),
+            "emoji": said["emoji"],
+            "requires_env": said["requires_env"],
+            "max_result_size_chars": said["max_result_size_chars"],
+            "overrides": said["overrides"],
+            "has_check": check is not None,
+            "has_dynamic_schema": said["describe"] is not None,
+            "annotations": said["annotations"],
+            "examples": [self._example(number, example) for number, example in enumerate(said["examples"], 1)],
+            "extensions": extensions,
+        }
+
+    def parameters(self) -> dict:
+        """Returns the JSON Schema of the arguments."""
+        defs = Defs()
+        return defs.close(self.signature.record.body(defs))
+
+    def _output(self) -> str | None:
+        output = self.said["output"]
+        if isinstance(output, dict):
+            return to_json(output)
+        hint = self.signature.structured if output is None else output
+        if hint is None:
+            return None
+        try:
+            defs = Defs()
+            schema = defs.close(shape_of(hint).schema(defs))
+        except NoSchema as error:
+            raise self.mistake(f"output `{name_of(error.args[0])}` has no JSON Schema; allowed are {ALLOWED}") from None
+        if schema.get("type") != "object" and "$ref" not in schema:
+            raise self.mistake("structured output is an object: a dataclass, a TypedDict or a dictionary")
+        return to_json(schema)
+
+    def _example(self, number: int, example) -> dict:
+        arguments, expected = example if isinstance(example, tuple) and len(example) == 2 else (example, None)
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except ValueError as error:
+                raise self.mistake(f"example {number} is no JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise self.mistake(f"example {number} is {arguments!r}; write a dictionary of arguments, or a pair of "
+                               "it and a text that the output contains")
+        try:
+            written = to_json(arguments)
+            self.signature.record.read(json.loads(written), "")
+        except BadArguments as error:
+            at = f"{error.path}: " if error.path else ""
+            raise self.mistake(f"example {number} does not fit the parameters: {at}{error.message}") from None
+        except (TypeError, ValueError) as error:
+            raise self.mistake(f"example {number}: {error}") from None
+        if expected is not None and not isinstance(expected, str):
+            expected = to_json(expected)
+        return {"arguments": written, "expected": expected}
+
+    def mistake(self, message: str) -> DefinitionError:
+        """Returns the error that says what is wrong with this tool, and where it is."""
+        return DefinitionError(f"{self.name}: {message}", self.function)
+
+
+class Signature:
+    """The parameters of a function as a shape, and how they are handed to it."""
+
+    def __init__(self, function: typing.Callable):
+        self.record = Record(function, dict)
+        self.context: str | None = None
+        self.positional: list[str] = []
+        name = function.__name__
+        try:
+            hints = hints_of(function)
+        except DefinitionError as error:
+            raise DefinitionError(f"{name}: {error}", function) from None
+        texts = docstring.parse(function.__doc__)[1]
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise DefinitionError(f"{name}: parameter `{parameter}` has no name of its own; write each parameter "
+                                      "by its name, or take a `dict`", function)
+            if parameter.name not in hints:
+                raise DefinitionError(f"{name}: parameter `{parameter.name}` has no type; write `{parameter.name}: str`, "
+                                      "or what it is", function)
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                self.positional.append(parameter.name)
+            hint = hints[parameter.name]
+            if hint is Context:
+                self.context = parameter.name
+                continue
+            required = parameter.default is parameter.empty
+            default = () if required else (parameter.default,)
+            self.record.add(parameter.name, self._shape(function, parameter.name, hint, texts), required, *default)
+        answer = hints.get("return")
+        of = typing.get_args(answer)
+        self.structured = of[0] if typing.get_origin(answer) is Structured else None
+
+    @staticmethod
+    def _shape(function, name: str, hint, texts: dict) -> Shape:
+        try:
+            return described(shape_of(hint), texts.get(name))
+        except NoSchema as error:
+            inner = name_of(error.args[0])
+            within = "" if error.args[0] is hint else f" (in it, `{inner}`)"
+            raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}` has no JSON Schema{within}; "
+                                  f"allowed are {ALLOWED}", function) from None
+
+
+def toolset_of(name: str) -> str:
+    """Returns the toolset of a plugin whose tools name none."""
+    text = re.sub("[^a-z0-9_-]+", "-", name.lower()).strip("-")[:64]
+    return "plugin" if not text or text.startswith("mcp-") else text
