@@ -19,6 +19,28 @@ _ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:(?!:)\s*(.*)$")
 _NUMPY_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$")
 
 
+class Docs:
+    """The docstring of a function or class; it is read when it is asked for first."""
+
+    def __init__(self, owner):
+        self._text: str | None = owner.__doc__
+        self._parsed: tuple[str, dict[str, str]] | None = None
+
+    @property
+    def description(self) -> str:
+        """What it says about the whole."""
+        return self._read()[0]
+
+    def of(self, name: str) -> str | None:
+        """What it says about one argument or field."""
+        return self._read()[1].get(name)
+
+    def _read(self) -> tuple[str, dict[str, str]]:
+        if self._parsed is None:
+            self._parsed = parse(self._text)
+        return self._parsed
+
+
 def parse(text: str | None) -> tuple[str, dict[str, str]]:
     """Returns the description, which is everything before the first section, and a text for each
     argument that has one.

@@ -86,7 +86,7 @@ def failure(error: BaseException) -> Failure:
         return Failure("failed", str(error) or loader.name_of(error))
     if isinstance(error, DefinitionError):
         return Failure("failed", loader.sentence(error))
-    host.current.log("error", sendable(loader.trace(error)))
+    host.current.log("info", sendable(loader.trace(error)))
     return Failure("failed", told(error))
 
 

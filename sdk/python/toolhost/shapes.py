@@ -435,11 +435,17 @@ def _plain(value):
     return json.loads(to_json(value))
 
 
-def described(shape: Shape, text: str | None) -> Shape:
-    """Adds a description to a shape which has none."""
-    if not text or isinstance(shape, Constrained) and shape.field.description:
-        return shape
-    return Constrained(shape, Field(description=text))
+class Described(Shape):
+    """A shape with a description in a docstring, which counts if it has none of its own."""
+
+    def __init__(self, inner: Shape, docs: docstring.Docs, name: str):
+        self.inner, self.docs, self.name, self.noun = inner, docs, name, inner.noun
+        self.read = inner.read
+
+    def schema(self, defs):
+        schema = self.inner.schema(defs)
+        text = self.docs.of(self.name)
+        return schema if not text or "description" in schema else {**schema, "description": text}
 
 
 def _simple() -> dict:
@@ -573,14 +579,13 @@ def hints_of(owner) -> dict:
 def _dataclass(owner, records) -> Record:
     record = records[owner] = Record(owner, owner)
     hints = hints_of(owner)
-    # A dataclass without a docstring gets one that is its signature.
-    text = owner.__doc__ or ""
-    texts = docstring.parse(None if text.startswith(owner.__name__ + "(") else text)[1]
+    docs = docstring.Docs(owner)
     for field in dataclasses.fields(owner):
         if not field.init:
             continue
         shape = shape_of(hints[field.name], records)
-        shape = described(shape, field.metadata.get("description") or texts.get(field.name))
+        text = field.metadata.get("description")
+        shape = Constrained(shape, Field(description=text)) if text else Described(shape, docs, field.name)
         has_factory = field.default_factory is not dataclasses.MISSING
         default = field.default_factory() if has_factory else field.default
         record.add(field.name, shape, default is dataclasses.MISSING, default)
@@ -589,7 +594,7 @@ def _dataclass(owner, records) -> Record:
 
 def _typed_dict(owner, records) -> Record:
     record = records[owner] = Record(owner, dict)
-    texts = docstring.parse(owner.__doc__)[1]
+    docs = docstring.Docs(owner)
     for name, hint in hints_of(owner).items():
         said, required = hint, name in owner.__required_keys__
         while typing.get_origin(said) is not None:
@@ -599,7 +604,7 @@ def _typed_dict(owner, records) -> Record:
             elif mark != "ReadOnly" and typing.get_origin(said) is not typing.Annotated:
                 break
             said = typing.get_args(said)[0]
-        record.add(name, described(shape_of(hint, records), texts.get(name)), required)
+        record.add(name, Described(shape_of(hint, records), docs, name), required)
     return record
 
 

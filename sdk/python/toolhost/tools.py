@@ -11,7 +11,7 @@ import typing
 from . import declarations, docstring
 from .errors import BadArguments, DefinitionError
 from .output import Output, Structured, output_of
-from .shapes import ALLOWED, Defs, NoSchema, Record, Shape, described, hints_of, name_of, shape_of
+from .shapes import ALLOWED, Defs, Described, NoSchema, Record, Shape, hints_of, name_of, shape_of
 from .writing import to_json
 
 
@@ -117,7 +117,6 @@ class Tool:
     def definition(self, default_toolset: str) -> dict:
         """Returns what is registered: the fields of the record `tool` of the contract."""
         said = self.said
-        text, _ = docstring.parse(self.function.__doc__)
         check = said["check"]
         extensions = [(key, to_json(value)) for key, value in said["extensions"].items()]
         if check is not None:
@@ -126,7 +125,7 @@ class Tool:
         return {
             "name": self.name,
             "toolset": said["toolset"] or default_toolset,
-            "description": said["description"] if said["description"] is not None else text,
+            "description": said["description"] if said["description"] is not None else self.signature.docs.description,
             "parameters": to_json(self.parameters()),
             "output": self._output(),
             "emoji": said["emoji"],
@@ -200,7 +199,7 @@ class Signature:
             hints = hints_of(function)
         except DefinitionError as error:
             raise DefinitionError(f"{name}: {error}", function) from None
-        texts = docstring.parse(function.__doc__)[1]
+        self.docs = docstring.Docs(function)
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise DefinitionError(f"{name}: parameter `{parameter}` has no name of its own; write each parameter "
@@ -216,15 +215,14 @@ class Signature:
                 continue
             required = parameter.default is parameter.empty
             default = () if required else (parameter.default,)
-            self.record.add(parameter.name, self._shape(function, parameter.name, hint, texts), required, *default)
+            self.record.add(parameter.name, self._shape(function, parameter.name, hint), required, *default)
         answer = hints.get("return")
         of = typing.get_args(answer)
         self.structured = of[0] if typing.get_origin(answer) is Structured else None
 
-    @staticmethod
-    def _shape(function, name: str, hint, texts: dict) -> Shape:
+    def _shape(self, function, name: str, hint) -> Shape:
         try:
-            return described(shape_of(hint), texts.get(name))
+            return Described(shape_of(hint), self.docs, name)
         except NoSchema as error:
             inner = name_of(error.args[0])
             within = "" if error.args[0] is hint else f" (in it, `{inner}`)"
