@@ -20,7 +20,7 @@ def read_file(path, encoding):
     except IsADirectoryError:
         raise BadArguments(f"`{path}` is a directory; {_files_in(path)}", "path") from None
     except FileNotFoundError:
-        raise BadArguments(_not_found(path), "path") from None
+        raise _not_found(path) from None
     except OSError as error:
         raise ToolError(f"`{path}` cannot be read: {error.strerror}: {_grant(path)}") from None
     if len(data) > BYTES_MAX:
@@ -41,8 +41,9 @@ def _not_found(path):
     try:
         os.listdir(folder)
     except OSError:
-        return f"`{path}` cannot be reached: there is no such file, or its directory is not granted: {_grant(path)}"
-    return f"there is no file `{os.path.basename(path)}` in `{folder}`; {_files_in(folder)}"
+        return ToolError(f"`{path}` cannot be reached: there is no such file, or its directory is not granted: "
+                         f"{_grant(path)}")
+    return BadArguments(f"there is no file `{os.path.basename(path)}` in `{folder}`; {_files_in(folder)}", "path")
 
 
 def _files_in(folder):

@@ -15,7 +15,8 @@ PAGE = 1_000
 class Memory:
     """Stands in for a host in the author's own tests: a store in memory, answers that are given."""
 
-    def __init__(self):
+    def __init__(self, is_quiet: bool = False):
+        self.is_quiet = is_quiet
         self.logged: list[tuple[str, str]] = []
         self.progress_reports: list[tuple[float, float | None, str | None]] = []
         self.store: dict[str, bytes] = {}
@@ -24,7 +25,8 @@ class Memory:
 
     def log(self, level: str, message: str) -> None:
         self.logged.append((level, message))
-        print(f"{level}: {message}", file=sys.__stderr__)
+        if not self.is_quiet:
+            print(f"{level}: {message}", file=sys.__stderr__)
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         self.progress_reports.append((done, total, message))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import sys
 
 from . import declarations, host, http, runtime
 from .errors import BadArguments, NotAvailable, ToolError
@@ -62,7 +63,7 @@ def fresh(*, kv: dict | None = None, secrets=()):
     Its attributes are `logged` (pairs of level and text), `store` (keys and bytes),
     `progress_reports`, `secrets` (names that are present) and `responder`.
     """
-    before, host.current = host.current, host.Memory()
+    before, host.current = host.current, host.Memory(is_quiet=True)
     host.current.store.update({key: value if isinstance(value, bytes) else str(value).encode()
                                for key, value in (kv or {}).items()})
     host.current.secrets.update(secrets)
@@ -101,15 +102,30 @@ class Plugin:
     """A plugin folder or file, loaded as the host would load it. Use it in a `with`."""
 
     def __init__(self, path):
-        self.script = Script(read_script(pathlib.Path(path)))
+        self.path = pathlib.Path(path).resolve()
+        self.script = Script(read_script(self.path))
         self.plugin: declarations.Plugin | None = None
+        self._put_aside: dict[str, object] = {}
 
     def __enter__(self) -> Plugin:
-        self.plugin = self.script.load()
+        # What a test has imported of the plugin itself is loaded once more, as the host would.
+        folder = self.path if self.path.is_dir() else self.path.parent
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and name != "__main__" and folder in pathlib.Path(file).resolve().parents:
+                self._put_aside[name] = sys.modules.pop(name)
+        self._before = declarations.current
+        try:
+            self.plugin = self.script.load()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
         self.script.unload()
+        sys.modules.update(self._put_aside)
+        declarations.current = self._before
 
     def registration(self) -> dict:
         """Returns what is registered. Raises `LoadError` with the text that the operator reads."""

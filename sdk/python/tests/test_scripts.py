@@ -1,0 +1,100 @@
+"""Scripts: which files they are, how their modules find each other, and what is said of mistakes."""
+
+import pathlib
+import tempfile
+import textwrap
+import unittest
+
+from toolhost import ToolError, testing
+from toolhost.loader import LoadError
+
+TOOL = "from toolhost import tool\n@tool\ndef one(text: str) -> str:\n    'One.'\n    return "
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, **files):
+        for name, text in files.items():
+            path = self.folder / (name.replace("__slash__", "/") + ".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), "utf-8")
+        return self.folder
+
+    def mistake(self, **files):
+        self.write(**files)
+        path = self.folder if "plugin" in files else self.folder / (next(iter(files)) + ".py")
+        with self.assertRaises(LoadError) as caught, testing.Plugin(path) as loaded:
+            loaded.registration()
+        return str(caught.exception)
+
+    def test_one_file(self):
+        self.write(words=TOOL + "text.upper()")
+        with testing.Plugin(self.folder / "words.py") as loaded:
+            self.assertEqual(loaded.registration()["name"], "words")
+            self.assertEqual(loaded.call("one", {"text": "a"}).text, "A")
+
+    def test_a_folder_with_modules_and_packages(self):
+        self.write(
+            plugin="import sibling\nfrom lib import count\nfrom pack import deep\n" + TOOL + "sibling.x + count.x + deep.x",
+            sibling="x = 's'", lib__slash__count="x = 'c'", pack____slash____init__="from . import deep\ny = 'p'",
+            pack__slash__deep="from . import y0\nfrom .y0 import z\nx = z", pack__slash__y0="z = 'd'",
+        )
+        (self.folder / "pack").mkdir(exist_ok=True)
+        (self.folder / "pack" / "__init__.py").write_text("y = 'p'")
+        with testing.Plugin(self.folder) as loaded:
+            self.assertEqual(loaded.registration()["name"], "plugin")
+            self.assertEqual(loaded.call("one", {"text": ""}).text, "scd")
+        import sys
+
+        self.assertFalse({"sibling", "lib", "pack", "pack.deep"} & set(sys.modules))
+
+    def test_what_does_not_belong_to_a_script(self):
+        self.write(plugin="", a="", test_a="", a_test="", conftest="", tests__slash__b="", lib__slash__c="")
+        (self.folder / ".hidden.py").write_text("")
+        with testing.Plugin(self.folder) as loaded:
+            self.assertEqual(sorted(loaded.script.texts), ["a.py", "lib/c.py", "plugin.py"])
+            self.assertEqual(loaded.script.main, "plugin.py")
+
+    def test_a_plugin_may_be_called_like_a_module_of_python(self):
+        self.write(json=TOOL + "text")
+        with testing.Plugin(self.folder / "json.py") as loaded:
+            self.assertEqual(loaded.call("one", {"text": "a"}).text, "a")
+        self.assertIn("Python has a module `json` already", self.mistake(plugin="", json="x = 1"))
+
+    def test_mistakes_say_file_and_line(self):
+        for files, text in [
+            ({"words": "x = (\n"}, "words.py:1: SyntaxError: '(' was never closed"),
+            ({"words": "def f():\nx = 1\n"}, "words.py:2: IndentationError: expected an indented block after function definition on line 1"),
+            ({"words": "\n\nimport numpy_is_not_here\n"}, "words.py:3: no module named 'numpy_is_not_here': "),
+            ({"words": "x = 1\ny = x / 0\n"}, "words.py:2: ZeroDivisionError: division by zero"),
+            ({"plugin": "import a", "a": "\nraise ValueError('no')"}, "a.py:2: ValueError: no"),
+            ({"words": TOOL.replace("str)", "bytes)") + "1"}, "words.py:2: one: parameter `text: bytes` has no JSON Schema; allowed are str, int, "),
+            ({"words": TOOL + "1\n" + TOOL + "2"}, "words.py:7: one: there are two tools of this name; the other is at words.py:2"),
+            ({"words": "from toolhost import need\n\nneed.http()\n"}, "words.py:3: need.http takes at least one name"),
+            ({"words": "import sys\nsys.exit(3)"}, "words.py:2: SystemExit: 3"),
+        ]:
+            message = self.mistake(**files)
+            self.assertTrue(message.startswith(text), f"{message!r} does not begin with {text!r}")
+            self.assertEqual(len(message.splitlines()), 1)
+
+    def test_errors_of_calls_say_file_and_line(self):
+        self.write(plugin="import a\n" + TOOL + "a.fail()", a="def fail():\n    return {}['x']")
+        with testing.Plugin(self.folder) as loaded, testing.fresh() as memory:
+            with self.assertRaisesRegex(ToolError, r"^KeyError: 'x' \(a\.py:2\)$"):
+                loaded.call("one", {"text": ""})
+        self.assertIn("return {}['x']", memory.logged[0][1])
+
+    def test_what_is_no_script(self):
+        with self.assertRaisesRegex(LoadError, "is no plugin"):
+            testing.Plugin(self.folder)
+        (self.folder / "words.py").write_bytes(b"x = '\xff'")
+        with self.assertRaisesRegex(LoadError, "words.py: not UTF-8"):
+            testing.Plugin(self.folder / "words.py")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,354 @@
+"""Tools: what they register, what they answer, and how they fail."""
+
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
+import unittest
+from typing import TypedDict
+
+import toolhost
+from toolhost import (Audio, BadArguments, Context, DefinitionError, Image, Json, NotAvailable, Output, Resource,
+                      Structured, Text, ToolError, declarations, host, kv, log, need, progress, runtime, secrets,
+                      testing, tool)
+
+
+@dataclasses.dataclass
+class Weather:
+    city: str
+    degrees: float
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        declarations.current = declarations.Plugin("words")
+
+    def registered(self):
+        return runtime.registration(declarations.current)
+
+    def definition(self):
+        return self.registered()["tools"][0]
+
+
+class Registration(Case):
+    def test_a_plain_tool(self):
+        @tool
+        def count(text: str, top: int = 3):
+            """Counts."""
+
+        self.assertEqual(self.registered(), {
+            "name": "words", "version": "0.0.0", "needs": [], "extensions": [],
+            "tools": [{
+                "name": "count", "toolset": "words", "description": "Counts.",
+                "parameters": '{"type":"object","properties":{"text":{"type":"string"},"top":{"type":"integer","default":3}},'
+                              '"required":["text"],"additionalProperties":false}',
+                "output": None, "emoji": None, "requires_env": [], "max_result_size_chars": None, "overrides": False,
+                "has_check": False, "has_dynamic_schema": False,
+                "annotations": {"read_only": None, "destructive": None, "idempotent": None, "open_world": None},
+                "examples": [], "extensions": [],
+            }],
+        })
+        self.assertEqual(count("a"), None)
+
+    def test_everything_that_can_be_said(self):
+        toolhost.plugin("Words!", "1.2.3", extensions={"x-vendor": {"a": 1}})
+
+        def ready():
+            return None
+
+        @tool(name="counted", toolset="text", description="Other.", emoji="🔢", read_only=True, destructive=False,
+              idempotent=True, open_world=False, requires_env=["LANG"], max_result_size_chars=9, overrides=True,
+              check=ready, describe=lambda available: None, extensions={"y": 1},
+              examples=[{"text": "é"}, ({"text": "a"}, "x"), ({"text": "a"}, {"n": 1}), '{"text": "b"}'])
+        def count(text: str, context: Context):
+            """Counts."""
+
+        found = self.registered()
+        self.assertEqual((found["name"], found["version"], found["extensions"]), ("Words!", "1.2.3", [("x-vendor", '{"a":1}')]))
+        found = found["tools"][0]
+        self.assertEqual((found["name"], found["toolset"], found["description"]), ("counted", "text", "Other."))
+        self.assertEqual(found["annotations"], {"read_only": True, "destructive": False, "idempotent": True, "open_world": False})
+        self.assertEqual(found["examples"], [
+            {"arguments": '{"text":"é"}', "expected": None}, {"arguments": '{"text":"a"}', "expected": "x"},
+            {"arguments": '{"text":"a"}', "expected": '{"n":1}'}, {"arguments": '{"text":"b"}', "expected": None}])
+        self.assertEqual((found["has_check"], found["has_dynamic_schema"], found["overrides"]), (True, True, True))
+        self.assertEqual([name for name, _ in found["extensions"]], ["y", "check"])
+        self.assertNotIn("context", found["parameters"])
+
+    def test_default_toolsets_are_valid(self):
+        for name, toolset in [("My Words!", "my-words"), ("mcp-x", "plugin"), ("", "plugin"), ("a_b", "a_b")]:
+            self.assertEqual(toolhost.tools.toolset_of(name), toolset)
+
+    def test_needs(self):
+        @tool
+        def first(text: str):
+            """One."""
+
+        need.read_directory(reason="to read")
+        need.write_directory("/out", tools=[first])
+        need.http("a.example", "b.example")
+        need.env("LANG", tools="first")
+        need.secret("KEY", "a.example", header="authorization")
+        need.secret("ID", ["a.example"], query="id")
+        need.kv()
+        need.hooks(["pre-call"], ["*"])
+        need.other("later", {"x": 1}, reason="why")
+        self.assertEqual([(item["kind"], item["value"], item["tools"], item["reason"]) for item in self.registered()["needs"]], [
+            ("dirs", '{"path":"*","access":"ro"}', [], "to read"),
+            ("dirs", '{"path":"/out","access":"rw"}', ["first"], ""),
+            ("http", '{"hosts":["a.example","b.example"]}', [], ""),
+            ("env", '{"names":["LANG"]}', ["first"], ""),
+            ("secrets", '{"name":"KEY","hosts":["a.example"],"header":"authorization"}', [], ""),
+            ("secrets", '{"name":"ID","hosts":["a.example"],"query":"id"}', [], ""),
+            ("kv", "{}", [], ""), ("hooks", '{"events":["pre-call"],"tools":["*"]}', [], ""),
+            ("later", '{"x":1}', [], "why")])
+
+    def test_structured_output_has_a_schema(self):
+        @tool
+        def weather(city: str) -> Structured[Weather]:
+            """Tells."""
+            return Structured(Weather(city, 3), f"{city}: 3")
+
+        self.assertEqual(json.loads(self.definition()["output"])["required"], ["city", "degrees"])
+        output = testing.call(weather, city="Bern")
+        self.assertEqual((output.text, output.structured), ("Bern: 3", '{"city":"Bern","degrees":3}'))
+
+    def test_output_by_argument(self):
+        class Answer(TypedDict):
+            n: int
+
+        @tool(output=Answer)
+        def count(text: str):
+            """Counts."""
+            return {"n": len(text)}
+
+        self.assertEqual(json.loads(self.definition()["output"])["properties"], {"n": {"type": "integer"}})
+        output = testing.call(count, text="ab")
+        self.assertEqual((output.text, output.structured), ('{"n":2}', '{"n":2}'))
+
+    def test_mistakes(self):
+        def declare(function, **said):
+            self.setUp()
+            tool(**said)(function)
+            with self.assertRaises(toolhost.loader.LoadError) as caught:
+                self.registered()
+            return str(caught.exception)
+
+        def with_bytes(x: bytes): ...
+        def with_list_of_bytes(x: list[bytes]): ...
+        def without_type(x): ...
+        def with_rest(*rest: str): ...
+        def with_more(**more: str): ...
+        def with_int(n: int): ...
+
+        for function, said, text in [
+            (with_bytes, {}, "with_bytes: parameter `x: bytes` has no JSON Schema; allowed are str, int,"),
+            (with_list_of_bytes, {}, "has no JSON Schema (in it, `bytes`); allowed"),
+            (without_type, {}, "without_type: parameter `x` has no type; write `x: str`"),
+            (with_rest, {}, "with_rest: parameter `*rest: str` has no name of its own"),
+            (with_more, {}, "with_more: parameter `**more: str` has no name of its own"),
+            (with_int, {"examples": [{"n": "x"}]}, 'with_int: example 1 does not fit the parameters: /n: expected an integer, got "x"'),
+            (with_int, {"examples": ["{"]}, "with_int: example 1 is no JSON"),
+            (with_int, {"examples": [3]}, "with_int: example 1 is 3; write a dictionary"),
+            (with_int, {"output": list[int]}, "with_int: structured output is an object"),
+            (with_int, {"output": bytes}, "with_int: output `bytes` has no JSON Schema"),
+        ]:
+            message = declare(function, **said)
+            self.assertRegex(message, r"^test_tools\.py:\d+: ")
+            self.assertIn(text, message)
+
+    def test_two_tools_of_one_name(self):
+        @tool(name="same")
+        def one(text: str): ...
+
+        @tool(name="same")
+        def two(text: str): ...
+
+        with self.assertRaisesRegex(toolhost.loader.LoadError, r"same: there are two tools of this name; the other is at test_tools\.py:\d+$"):
+            self.registered()
+
+    def test_a_need_for_an_unknown_tool(self):
+        need.kv(tools=["nobody"])
+        with self.assertRaisesRegex(toolhost.loader.LoadError, "'nobody'"):
+            self.registered()
+
+    def test_only_functions_are_tools(self):
+        with self.assertRaises(DefinitionError):
+            tool(3)
+        with self.assertRaises(DefinitionError):
+            need.secret("K", "a.example")
+        with self.assertRaises(DefinitionError):
+            need.http()
+
+
+class Answers(Case):
+    def answer(self, value):
+        @tool
+        def give():
+            """Gives."""
+            return value
+
+        return testing.call(give)
+
+    def test_plain_values(self):
+        for value, block in [
+            ("a", Text("a")), (3, Json(3)), (1.5, Json(1.5)), (True, Json(True)), ({"a": 1}, Json({"a": 1})), ([1], Json([1])),
+            (Weather("x", 1), Json(Weather("x", 1))), (Color.RED, Text("red")),
+        ]:
+            self.assertEqual(self.answer(value).blocks, [block])
+        self.assertEqual(self.answer(None).blocks, [])
+
+    def test_json_of_other_values(self):
+        for value, text in [
+            ({"é": Color.RED, "w": Weather("x", 1)}, '{"é":"red","w":{"city":"x","degrees":1}}'), ([{3, 1}], "[[1,3]]"),
+            (datetime.date(2026, 1, 31), '"2026-01-31"'), (decimal.Decimal("1.10"), '"1.10"'), ({1: "a", Color.RED: 2}, '{"1":"a","red":2}'),
+            ({datetime.date(2026, 1, 1): 1}, '{"2026-01-01":1}'), ((n for n in range(2)), "[0,1]"),
+        ]:
+            self.assertEqual(self.answer(Json(value) if not isinstance(value, dict) else value).blocks[0].__class__, Json)
+            self.assertEqual(toolhost.writing.to_json(value if not hasattr(value, "send") else [0, 1]), text)
+
+    def test_blocks(self):
+        output = self.answer([Text("see"), Image(b"png"), "more"])
+        self.assertEqual(output.blocks, [Text("see"), Image(b"png"), Text("more")])
+        output = self.answer(Output("a", {"b": 1}, Audio(b"x"), Resource("file:///x", text="t"), structured={"c": 2}))
+        self.assertEqual((output.text, output.structured), ('a\n{"b":1}', '{"c":2}'))
+
+    def test_values_that_are_no_answer(self):
+        for value, text in [(object(), "object cannot be written as JSON"), (float("nan"), "not JSON compliant"), (b"x", "Image")]:
+            with self.assertRaisesRegex(ToolError, text):
+                self.answer(value)
+
+    def test_async_tools(self):
+        @tool
+        async def slow(n: int) -> list[int]:
+            """Waits."""
+
+            async def one(number):
+                await asyncio.sleep(0)
+                return number
+
+            return await asyncio.gather(*[one(number) for number in range(n)])
+
+        self.assertEqual(testing.call(slow, n=3).text, "[0,1,2]")
+
+    def test_the_context_is_given(self):
+        @tool
+        def who(context: Context) -> str:
+            """Says."""
+            return context.session_id
+
+        self.assertEqual(testing.call(who, context=testing.context(session_id="s")).text, "s")
+
+    def test_positional_only_and_keyword_only(self):
+        @tool
+        def both(a: int, /, b: int = 2, *, c: int = 3) -> list:
+            """Both."""
+            return [a, b, c]
+
+        self.assertEqual(testing.call(both, a=1, c=4).text, "[1,2,4]")
+
+
+class Failures(Case):
+    def failed(self, error):
+        @tool
+        def fail(how: str = ""):
+            """Fails."""
+            raise error
+
+        with self.assertRaises(runtime.Failure) as caught, testing.fresh():
+            runtime.call(declarations.current, "fail", "{}", Context())
+        failure = caught.exception
+        declarations.current.tools.clear()
+        return failure.kind, failure.message, failure.path
+
+    def test_exceptions_become_failures(self):
+        kind, message, _ = self.failed(ValueError("no"))
+        self.assertEqual(kind, "failed")
+        self.assertRegex(message, r"^ValueError: no \(test_tools\.py:\d+\)$")
+        self.assertRegex(self.failed(KeyError())[1], r"^KeyError \(test_tools\.py:\d+\)$")
+        self.assertRegex(self.failed(SystemExit("bye"))[1], r"^SystemExit: bye")
+        self.assertEqual(self.failed(ToolError("no such city")), ("failed", "no such city", None))
+        self.assertEqual(self.failed(BadArguments("no", "how")), ("bad-arguments", "no", "/how"))
+        self.assertEqual(self.failed(NotAvailable("no key")), ("not-available", "no key", None))
+        self.assertEqual(self.failed(kv.NotGranted("run `toolhost grant`"))[1], "run `toolhost grant`")
+        self.assertEqual(self.failed(ToolError("a\ud800"))[1], "a?")
+        self.assertEqual(len(self.failed(ToolError("x" * 9_000))[1]), 4_000)
+
+    def test_arguments_and_names(self):
+        with self.assertRaises(runtime.Failure) as caught:
+            runtime.call(declarations.current, "nobody", "{}", Context())
+        self.assertEqual(caught.exception.message, "this plugin has no tool `nobody`")
+
+    def test_checks(self):
+        def check(answer):
+            self.setUp()
+
+            def ready():
+                if isinstance(answer, BaseException):
+                    raise answer
+                return answer
+
+            @tool(check=ready)
+            def one():
+                """One."""
+
+            return runtime.check(declarations.current, "one")
+
+        self.assertIsNone(check(None))
+        self.assertIsNone(check(True))
+        self.assertEqual(check("no key"), "no key")
+        self.assertEqual(check(NotAvailable("no key")), "no key")
+        self.assertIn("cannot work", check(False))
+        self.assertRegex(check(ValueError("x")), r"^ValueError: x \(test_tools\.py:\d+\)$")
+
+    def test_describe(self):
+        @tool(describe=lambda available: {"description": "with " + ", ".join(available)})
+        def one():
+            """One."""
+
+        self.assertEqual(runtime.describe(declarations.current, "one", ["a", "b"]), '{"description":"with a, b"}')
+        self.assertIsNone(runtime.describe(declarations.current, "other", []))
+
+
+class Host(Case):
+    def test_kv_in_memory_is_like_the_hosts(self):
+        with testing.fresh(kv={"b": "1"}) as memory:
+            kv.set("a", "x")
+            self.assertEqual((kv.get("a"), kv.get_text("a"), kv.get("none"), kv.get_json("b")), (b"x", "x", None, 1))
+            self.assertEqual((kv.swap("a", "y", None), kv.swap("a", "x", None), kv.delete("a")), (False, True, False))
+            self.assertEqual(kv.update("n", lambda n: n + 1, 0), 1)
+            self.assertEqual(kv.update("n", lambda n: n + 1, 0), 2)
+            for number in range(2_500):
+                kv.set(f"k{number:04}", "")
+            self.assertEqual(len(list(kv.keys("k"))), 2_500)
+            self.assertEqual(len(memory.store), 2_502)
+            with self.assertRaisesRegex(kv.Invalid, "key of 0 bytes; allowed are 1 to 512"):
+                kv.set("", "")
+            with self.assertRaises(kv.Invalid):
+                kv.set("x", b"x" * (2 << 20))
+            kv.set("t", b"\xff")
+            with self.assertRaises(kv.Malformed):
+                kv.get_text("t")
+            with self.assertRaises(kv.Malformed):
+                kv.get_json("t")
+
+    def test_logs_progress_and_secrets(self):
+        with testing.fresh(secrets=["KEY"]) as memory:
+            log.info("a")
+            log.error(3)
+            progress(1, 2, "half")
+            self.assertEqual(memory.logged, [("info", "a"), ("error", "3")])
+            self.assertEqual(memory.progress_reports, [(1.0, 2.0, "half")])
+            self.assertEqual((secrets.present("KEY"), secrets.present("X")), (True, False))
+            self.assertEqual((secrets.placeholder("KEY"), secrets.placeholder("X")), ("{{secret:KEY}}", None))
+        self.assertIsNot(host.current, memory)
+
+
+if __name__ == "__main__":
+    unittest.main()
