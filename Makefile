@@ -2,6 +2,9 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TOOLHOST := $(TARGET)/release/toolhost
+RUNNERS := $(TARGET)/release/runners
+# What builds components of Python and JavaScript is installed here, once for everything.
+TOOLS := $(abspath $(TARGET))/tools
 DATA := host/data/toolsets.json
 
 .PHONY: run test install bench soak fuzz
@@ -11,6 +14,7 @@ run:
 	@[ -x $(TOOLHOST) ] || echo "The first build takes about 10 minutes on two cores, most of it for the WebAssembly engine."
 	cargo build --release --quiet --package toolhost
 	@$(TOOLHOST) build plugins --bundled
+	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make run'
 	@echo; echo '$$ $(TOOLHOST) list'
 	@$(TOOLHOST) list
 	@echo; echo 'How many core tools does this repository reserve, and which worlds has its contract?'
@@ -26,6 +30,8 @@ run:
 
 test:
 	@sh plugins/setup.sh rust python javascript
+	sh sdk/python/test.sh $(TOOLS)/python
+	sh sdk/javascript/test.sh $(TOOLS)/javascript
 	cargo test --workspace
 	cd plugins && CARGO_TARGET_DIR=$(abspath $(TARGET))/plugins cargo test --workspace
 
@@ -33,6 +39,8 @@ install:
 	@sh plugins/setup.sh rust
 	cargo install --locked --path host
 	@$(TOOLHOST) build plugins --install
+	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make install'
+	@sh sdk/install.sh $(TOOLS) $(RUNNERS) "$$($(TOOLHOST) where data)"
 	@command -v toolhost >/dev/null || echo 'Add the folder that cargo named above to PATH.'
 
 bench:

@@ -1,16 +1,20 @@
 #!/bin/sh
-# Gets what building guests takes, if it is missing: plugins/setup.sh rust [python] [javascript]
+# Gets what building guests takes, if it is missing: plugins/setup.sh [--check] rust|python|javascript...
 #
-# Rust needs a WebAssembly target: rustup's, or else Debian's packages. Python and JavaScript
-# guests are built by the tests only. As root Debian's packages are installed directly,
-# otherwise after asking.
+# Rust needs a WebAssembly target: rustup's, or else Debian's packages. As root Debian's packages
+# are installed directly, otherwise after asking; with --check nothing is installed, and what is
+# missing is said.
 set -eu
+
+may_install=true
+[ "${1-}" != --check ] || { may_install=false; shift; }
 
 say() { printf '%s\n' "$*" >&2; }
 
 debian_install() { # what it is for, then the packages
     purpose=$1
     shift
+    $may_install || return 1
     command -v apt-get >/dev/null 2>&1 || return 1
     if [ "$(id -u)" = 0 ]; then
         sudo=
@@ -67,19 +71,19 @@ has_python() { python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3
 
 python() {
     has_python || debian_install "building Python guests" python3 python3-venv || true
-    has_python || { say "The tests need Python 3.10 or later with venv (Debian: apt-get install python3-venv)."; exit 1; }
+    has_python || { say "Python 3.10 or later with venv is missing; install it (Debian: apt-get install python3 python3-venv)."; exit 1; }
 }
 
-has_node() { command -v npm >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' >/dev/null 2>&1; }
+has_node() { command -v npm >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' >/dev/null 2>&1; }
 
 javascript() {
     has_node || debian_install "building JavaScript guests" nodejs npm || true
-    has_node || { say "The tests need Node.js 18 or later with npm (Debian: apt-get install nodejs npm)."; exit 1; }
+    has_node || { say "Node.js 20 or later with npm is missing; install it (Debian: apt-get install nodejs npm)."; exit 1; }
 }
 
 for what in "$@"; do
     case $what in
         rust | python | javascript) $what ;;
-        *) say "usage: plugins/setup.sh rust [python] [javascript]"; exit 2 ;;
+        *) say "usage: plugins/setup.sh [--check] rust|python|javascript..."; exit 2 ;;
     esac
 done

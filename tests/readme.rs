@@ -73,7 +73,7 @@ async fn the_plugin_builds_and_answers() {
     environment.retain(|(name, _)| name != "CARGO_TARGET_DIR");
     environment.push(("CARGO_TARGET_DIR".into(), target.into()));
     let request =
-        BuildRequest { folder: source, out: lab.plugins(), environment, show_messages: false };
+        BuildRequest { source, out: lab.plugins(), environment, ..BuildRequest::default() };
     author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
     let host = lab.host().await;
     assert_eq!(answer(&host, "count_words", json!({ "text": "one two" })).await, "2");

@@ -37,10 +37,10 @@ static RUST: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
 
 async fn build(source: &str, out: &str) -> BTreeMap<String, Vec<u8>> {
     let request = BuildRequest {
-        folder: Path::new(ROOT).join(source),
+        source: Path::new(ROOT).join(source),
         out: Path::new(TMP).join(out),
         environment: std::env::vars_os().collect(),
-        show_messages: false,
+        ..BuildRequest::default()
     };
     let built = author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
     built.into_iter().map(|built| (built.id.to_string(), read(&built.path))).collect()

@@ -14,9 +14,12 @@ pub(crate) async fn build() -> Guests {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = TempDir::new().expect("a folder");
     build_rust("tests/guests", folder.path()).await;
-    let scripts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts");
-    let built =
-        Command::new("sh").arg(root.join("tests/guests/scripts/build.sh")).arg(&scripts).status();
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (scripts, tools) = (temporary.join("scripts"), temporary.with_file_name("tools"));
+    let built = Command::new("sh")
+        .arg(root.join("tests/guests/scripts/build.sh"))
+        .args([&scripts, &tools])
+        .status();
     assert!(built.expect("sh").success());
     for name in ["words-py.wasm", "words-js.wasm"] {
         std::fs::copy(scripts.join(name), folder.path().join(name)).expect("copied");
@@ -27,10 +30,10 @@ pub(crate) async fn build() -> Guests {
 /// Builds the Rust components of a folder of this repository.
 pub(crate) async fn build_rust(source: &str, out: &Path) {
     let request = BuildRequest {
-        folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source),
+        source: Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source),
         out: out.to_owned(),
         environment: std::env::vars_os().collect(),
-        show_messages: false,
+        ..BuildRequest::default()
     };
     author::build(&request).await.expect("guests that build");
 }

@@ -17,8 +17,10 @@ mod inspect;
 mod list;
 mod need;
 mod new;
+mod places;
 mod probe;
 mod problem;
+mod rollback;
 mod sample;
 mod schema;
 mod secret;
@@ -101,7 +103,9 @@ enum Command {
     New(new::Arguments),
     Check(check::Arguments),
     Build(build::Arguments),
+    Rollback(rollback::Arguments),
     Sample(sample::Arguments),
+    Where(places::Arguments),
     Serve(serve::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
@@ -154,8 +158,10 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
         Command::New(arguments) => new::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
+        Command::Rollback(arguments) => rollback::run(&ui, &global, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
+        Command::Where(arguments) => places::run(&ui, &global, &arguments),
         Command::Completions(arguments) => completions::run(&ui, &arguments),
         Command::Compile => Ok(()),
     }

@@ -1,6 +1,8 @@
 //! What one build of a plugin declares, and how another differs from it, for whoever decides
 //! whether the other may take its place. Pure; it decides nothing.
 
+mod change;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -11,6 +13,8 @@ use sha2::{Digest, Sha256};
 use crate::text;
 use crate::text::suspect::visible;
 use crate::tool::{Need, Registration, ToolSpec};
+
+pub use change::{Change, Meaning, changes};
 
 /// Differences that are told; a person has seen enough then.
 const DIFFERENCES_MAX: usize = 200;

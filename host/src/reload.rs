@@ -102,6 +102,9 @@ pub struct Ready {
     pub facts: Facts,
     /// Of a script: its bytes, as they are kept.
     pub packed: Option<Arc<[u8]>>,
+    /// What has changed since the build that served before it in this process, if there was one;
+    /// a line each, what breaks first.
+    pub changes: Vec<String>,
     /// It is not counted: this other file has the same bytes, or is a newer build of the same
     /// bundled plugin.
     pub same_as: Option<PathBuf>,

@@ -103,6 +103,22 @@ pub fn whole(path: &Path) -> PathBuf {
     }
 }
 
+/// The main file of a script.
+///
+/// # Errors
+/// If a folder has several that could be it.
+pub fn main_file(path: &Path) -> Result<PathBuf, ScriptError> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let mut mains = mains(path);
+    if mains.len() > 1 {
+        let names: Vec<String> = mains.drain(..).map(|(name, _)| format!("`{name}`")).collect();
+        return Err(ScriptError::Mains(names.join(" and ")));
+    }
+    Ok(mains.pop().map_or_else(|| path.to_owned(), |(name, _)| path.join(name)))
+}
+
 /// The main files of a folder.
 fn mains(folder: &Path) -> Vec<(String, Language)> {
     let names = ["py", "js", "mjs", "ts"].map(|extension| format!("{MAIN}.{extension}"));
@@ -229,12 +245,7 @@ impl Script {
             return Err(ScriptError::Unreadable { path: shown(path), reason });
         };
         let found = if path.is_dir() {
-            let mut mains = mains(path);
-            if mains.len() > 1 {
-                let names: Vec<String> =
-                    mains.drain(..).map(|(name, _)| format!("`{name}`")).collect();
-                return Err(ScriptError::Mains(names.join(" and ")));
-            }
+            main_file(path)?;
             modules(path, limits.script_files_max.0)?
         } else {
             vec![Found { name: shown(path), path: path.to_owned() }]

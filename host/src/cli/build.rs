@@ -10,18 +10,32 @@ use super::ui::Ui;
 use crate::author::{self, BuildError, BuildRequest, Built};
 use crate::lock;
 
-/// Builds Rust plugins from source into a plugins folder.
+/// Builds plugins from source into a plugins folder, as components that need nothing else.
 ///
-/// DIR is a Cargo package, or a workspace of several. The toolchain is looked for along PATH.
+/// SOURCE is a Cargo package, a workspace of several, or a script: a folder with plugin.py,
+/// plugin.js, plugin.mjs or plugin.ts, or a single such file of any name. A script runs without
+/// being built; a component of it is for hosts without a runner, for packages of others, and for
+/// what is too large or too slow to be read anew in each call.
+///
+/// Rust's toolchain and Node.js are looked for along PATH; what else scripts take is where `make`
+/// put it. Nothing is installed: what is missing is said, with the command that installs it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The folder with the Cargo.toml.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// A folder with Cargo.toml or the main file of a script; or a script's file.
+    source: PathBuf,
 
     /// Where to put the components.
     #[arg(long, value_name = "DIR", default_value = "plugins")]
     out: PathBuf,
+
+    /// A folder of pure Python packages that a Python script imports, such as
+    /// `pip install --target DIR` makes; may be repeated. JavaScript's are taken from node_modules.
+    #[arg(long, value_name = "DIR")]
+    packages: Vec<PathBuf>,
+
+    /// The folder `sdk` of toolhost's repository, in place of the one that `make install` copied.
+    #[arg(long, value_name = "DIR")]
+    sdk: Option<PathBuf>,
 
     /// Put them into the user's folder of bundled plugins instead, so that they are found from
     /// any directory; implies `--bundled`. `make install` uses this.
@@ -37,9 +51,17 @@ pub(super) struct Arguments {
 pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let out = if arguments.install { &home.bundled } else { &arguments.out };
+    let mut places = home.building();
+    if let Some(sdk) = &arguments.sdk {
+        // Absolute, since builders run elsewhere.
+        let sdk = std::path::absolute(sdk).map_err(|error| Failure::usage(error.to_string()))?;
+        places.sdks = vec![sdk];
+    }
     let request = BuildRequest {
-        folder: arguments.folder.clone(),
+        source: arguments.source.clone(),
         out: out.clone(),
+        places,
+        packages: arguments.packages.clone(),
         environment: std::env::vars_os().collect(),
         show_messages: true,
     };
@@ -72,6 +94,7 @@ pub(super) fn failure(error: &BuildError) -> Failure {
     match error {
         BuildError::Compiler { .. }
         | BuildError::Contract { .. }
+        | BuildError::Refused { .. }
         | BuildError::Component { .. } => Failure::rejected(error.to_string()),
         _ => Failure::usage(error.to_string()),
     }

@@ -149,10 +149,11 @@ async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
     }
     let mut out = Some(tempfile::tempdir().map_err(|error| Failure::usage(error.to_string()))?);
     let request = BuildRequest {
-        folder: folder.to_owned(),
+        source: folder.to_owned(),
         out: out.as_ref().map_or_else(PathBuf::new, |out| out.path().to_owned()),
         environment: std::env::vars_os().collect(),
         show_messages: true,
+        ..BuildRequest::default()
     };
     let built = author::build(&request).await.map_err(|error| super::build::failure(&error))?;
     let targets = built.into_iter().map(|built| {

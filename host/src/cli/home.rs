@@ -12,6 +12,7 @@ use etcetera::base_strategy::Xdg;
 use super::Global;
 use super::failure::Failure;
 use super::ui;
+use crate::author::Places;
 use crate::authority::{Grants, OwnFolder, Variables};
 use crate::config::{self, Config};
 use crate::egress::EgressSettings;
@@ -33,11 +34,13 @@ pub(super) const PROJECT_PLUGINS: &str = "plugins";
 /// Where this user's files are.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
-    config_file: PathBuf,
-    plugins: PathBuf,
+    pub(super) config_file: PathBuf,
+    pub(super) plugins: PathBuf,
     pub(super) bundled: PathBuf,
     pub(super) state: PathBuf,
-    cache: PathBuf,
+    pub(super) cache: PathBuf,
+    /// What was installed to run scripts and to build them.
+    pub(super) data: PathBuf,
     /// Runners that were installed.
     pub(super) runners: PathBuf,
 }
@@ -63,6 +66,7 @@ impl Home {
             state: home.join("state"),
             cache: home.join("cache"),
             runners: home.join("runners"),
+            data: home.to_owned(),
         }
     }
 
@@ -78,6 +82,7 @@ impl Home {
             plugins: data.join("plugins"),
             bundled: data.join("bundled"),
             runners: data.join("runners"),
+            data,
             state: state.join("toolhost"),
             cache: folders.cache_dir().join("toolhost"),
         })
@@ -99,6 +104,19 @@ impl Home {
             (language, places.map(|folder| folder.join(&name)).collect())
         };
         Language::ALL.map(of).into()
+    }
+
+    /// Where what builds scripts may lie: in the repository this program was built in, or
+    /// installed from there.
+    pub(super) fn building(&self) -> Places {
+        let program = env::current_exe().ok();
+        // REPOSITORY/target/release/toolhost
+        let above = |levels| program.as_deref().and_then(|path| path.ancestors().nth(levels));
+        let places = |built: Option<&Path>, name: &str| {
+            let built = built.map(|folder| folder.join(name)).filter(|folder| folder.is_dir());
+            built.into_iter().chain([self.data.join(name)]).collect()
+        };
+        Places { sdks: places(above(3), "sdk"), tools: places(above(2), "tools") }
     }
 
     /// This user's secrets.

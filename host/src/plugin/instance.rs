@@ -14,6 +14,7 @@ use super::convert;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::imports::files::StuckOpens;
+use super::imports::script::GuestScript;
 use super::optional::Optional;
 use super::rights::{Authority, Rights};
 use super::secrets::{PluginSecrets, Secrets};
@@ -21,7 +22,6 @@ use super::store::{self, Denied, Guest, HostCallsExceeded};
 use crate::authority::{self, Access, DirGrant, Kind, Variables};
 use crate::egress::Client;
 use crate::limits::Limits;
-use crate::script::Script;
 use crate::store::Kv;
 use crate::text;
 use crate::tool::{CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec};
@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     pub(super) pre: PluginPre<Guest>,
     pub(super) optional: Optional,
     /// What the component runs, if it is a runner.
-    pub(super) script: Option<Arc<Script>>,
+    pub(super) script: Option<GuestScript>,
     /// For logs and hints.
     pub(super) id: Arc<str>,
     /// As which it takes turns beside the calls.
@@ -302,6 +302,7 @@ impl Prepared {
             let store = store::new(&plugin, counting, None, allowed, Arc::default()).await;
             let mut store =
                 store.map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
+            store.data_mut().registers = true;
             let answer = match plugin.instantiate(&mut store).await {
                 Ok(instance) => instance.call_register(&mut store).await,
                 Err(error) => Err(error),

@@ -19,6 +19,7 @@ use super::contract::{self, Surface};
 use super::convert::{self, Exported};
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
+use super::imports::script::GuestScript;
 use super::instance::{PluginTool, Prepared, Values};
 use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded};
@@ -211,7 +212,7 @@ impl Loader {
                 exports: surface.exports.clone(),
                 toolchain: surface.toolchain.clone(),
                 extensions: registered.extensions,
-                script: prepared.script.as_ref().map(|script| script.language),
+                script: prepared.script.as_ref().map(|of| of.script.language),
             },
             packed,
             prepared,
@@ -301,7 +302,7 @@ impl Loader {
             engine: Arc::clone(&self.engine),
             pre: code.pre.clone(),
             optional: code.optional.clone(),
-            script,
+            script: script.map(GuestScript::new),
             id: id.into(),
             party: Party::new(),
             rules: Arc::clone(&self.rules),

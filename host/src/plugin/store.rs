@@ -18,12 +18,12 @@ use super::imports::http::GuestHttp;
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
 use super::imports::roots::Roots;
+use super::imports::script::GuestScript;
 use super::imports::wasi::{StderrTail, context};
 use super::instance::Prepared;
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
 use crate::limits::Limits;
-use crate::script::Script;
 use crate::tool::{Meter, ProgressSink};
 
 /// Handles a guest may hold at once, and entries of its resource table: what stands behind one
@@ -50,7 +50,9 @@ pub(super) struct Guest {
     pub(super) conduct: Arc<Conduct>,
     pub(super) secrets: Arc<PluginSecrets>,
     /// What it runs, if it is a runner.
-    pub(super) script: Option<Arc<Script>>,
+    pub(super) script: Option<GuestScript>,
+    /// It runs `register`.
+    pub(super) registers: bool,
     stuck_opens: Arc<StuckOpens>,
     stuck_opens_max: usize,
     listings: HashSet<u32>,
@@ -91,6 +93,7 @@ pub(super) async fn new(
         requests: GuestHttp::new(&conduct, &plugin.client, &secrets, limits),
         secrets,
         script: plugin.script.clone(),
+        registers: false,
         stderr,
         log: GuestLog::new(&plugin.id, limits),
         progress: GuestProgress::new(progress, limits, Instant::now()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use super::judge::{Case, Judged, Verdict};
+use super::judge::{Case, Judged, Verdict, surface};
 use super::missing::MissingHooks;
 use super::reloader::Parts;
 use super::remember::{self, NewBuild, Seen};
@@ -12,6 +12,7 @@ use super::source::Source;
 use super::{Pending, Ready, Remembered, SourceStatus};
 use crate::authority::{Exclusive, Grants, HookGrant, Kind};
 use crate::config::Config;
+use crate::difference::changes;
 use crate::plugin::{Candidate, Loaded};
 use crate::registry::Catalog;
 use crate::store::{Builds, Kept};
@@ -212,6 +213,7 @@ impl Plugin<'_> {
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),
             packed: judged.loaded.packed.clone(),
+            changes: Vec::new(),
             same_as: None,
             granted: case.settings(judged).grants.clone(),
             grants: Vec::new(),
@@ -250,10 +252,10 @@ impl Plugin<'_> {
                     true => published,
                     false => Registration { tools: Vec::new(), hooks: None, waiting, ..published },
                 });
-                match (&mut kept, &mut state) {
-                    (Some(ready), _) => ready.grants = idle,
-                    (None, Ok(ready)) => ready.grants = idle,
-                    (None, Err(_)) => {}
+                let changes = self.source.changes.lock().unwrap_or_else(PoisonError::into_inner);
+                let ready = kept.as_deref_mut().or(state.as_mut().ok());
+                if let Some(ready) = ready {
+                    (ready.grants, ready.changes) = (idle, changes.clone());
                 }
             }
         }
@@ -381,7 +383,14 @@ fn authorise(
             let idle = loaded.grant(&grants, &settings.exclusive);
             let exclusive = settings.exclusive.clone();
             let now = Given { grants, exclusive, values, loaded, idle };
-            replaced.extend(given.replace(now).map(|before| before.loaded));
+            if let Some(before) = given.replace(now) {
+                if before.loaded.facts.digest != *judged.digest() {
+                    let found = changes(&surface(&before.loaded), &judged.surface);
+                    let found = found.iter().map(ToString::to_string).collect();
+                    *source.changes.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                }
+                replaced.push(before.loaded);
+            }
         }
         let Some(given) = &*given else { return Vec::new() };
         judged.loaded = given.loaded.clone();

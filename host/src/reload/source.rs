@@ -34,6 +34,8 @@ pub(super) struct Source {
     pub(super) serving: Option<Arc<str>>,
     /// The digest of the file's build that was last in order.
     pub(super) last: Option<Arc<str>>,
+    /// What has changed since the build that served before.
+    pub(super) changes: Mutex<Vec<String>>,
     /// What has its authority.
     pub(super) given: Mutex<Option<Given>>,
 }
@@ -51,6 +53,7 @@ impl Source {
             unusable: BTreeSet::new(),
             serving: None,
             last: None,
+            changes: Mutex::default(),
             given: Mutex::default(),
         }
     }

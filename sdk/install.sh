@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs what runs and builds scripts into the user's folder: install.sh TOOLS RUNNERS FOLDER
+#
+# The runners and the SDKs are copied. The tools are large, so FOLDER gets links to them; where
+# they are gone one day, `toolhost build` says how to get them again.
+set -eu
+
+[ $# = 3 ] || { echo "usage: install.sh TOOLS RUNNERS FOLDER" >&2; exit 2; }
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+
+mkdir -p "$3/runners" "$3/tools"
+for language in python javascript; do
+    if [ -f "$2/$language.wasm" ]; then
+        cp "$2/$language.wasm" "$3/runners/$language.part"
+        mv "$3/runners/$language.part" "$3/runners/$language.wasm"
+        echo "installed $3/runners/$language.wasm"
+    fi
+    [ ! -L "$3/tools/$language" ] || rm "$3/tools/$language"
+    if [ -d "$1/$language" ] && [ ! -e "$3/tools/$language" ]; then ln -s "$1/$language" "$3/tools/$language"; fi
+done
+for shared in sdk wit; do
+    rm -rf "${3:?}/$shared"
+    cp -R "$root/$shared" "$3/$shared"
+done
+find "$3/sdk" -name __pycache__ -prune -exec rm -rf {} +
