@@ -136,7 +136,8 @@ async fn a_new_plugin_in_rust_passes_its_tests_builds_and_answers() {
     assert!(words.contains("test result: ok. 3 passed"), "{words}");
 
     let environment = environment();
-    let request = BuildRequest { source: folder, out: lab.plugins(), environment, ..BuildRequest::default() };
+    let request =
+        BuildRequest { source: folder, out: lab.plugins(), environment, ..BuildRequest::default() };
     let built = author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(built[0].id.as_str(), "my-words");
     let host = lab.host().await;

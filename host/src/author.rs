@@ -8,6 +8,7 @@
 mod check;
 mod javascript;
 mod kit;
+mod place;
 mod python;
 mod rust;
 mod scaffold;
@@ -29,6 +30,7 @@ use crate::tool::{PluginId, PluginIdError};
 
 pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
 pub use kit::Places;
+pub use place::{copy_script, put};
 pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, Sdk, scaffold};
 pub use toolchain::Toolchain;
 
@@ -113,6 +115,17 @@ pub enum BuildError {
         out: PathBuf,
         /// The script there.
         script: String,
+        /// The id of both.
+        id: PluginId,
+    },
+    /// The script would have the id of a component beside it.
+    #[error(
+        "{component} has the plugin id `{id}` too, and neither would be loaded; remove it, or choose another folder with `--out`",
+        component = component.display()
+    )]
+    TwinOfComponent {
+        /// The component.
+        component: PathBuf,
         /// The id of both.
         id: PluginId,
     },

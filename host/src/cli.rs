@@ -8,6 +8,7 @@ mod call;
 mod check;
 mod completions;
 mod describe;
+mod dev;
 mod doctor;
 mod explain;
 mod failure;
@@ -103,6 +104,7 @@ enum Command {
     New(new::Arguments),
     Check(check::Arguments),
     Build(build::Arguments),
+    Dev(dev::Arguments),
     Rollback(rollback::Arguments),
     Sample(sample::Arguments),
     Where(places::Arguments),
@@ -122,7 +124,8 @@ pub fn main() -> ExitCode {
     }
     if !matches!(&arguments.command, Command::Watch(given) if given.draws(arguments.global.json)) {
         // It would stand in the middle of what is drawn.
-        log_to_stderr(arguments.global.verbose);
+        let hears_guests = matches!(&arguments.command, Command::Dev(_));
+        log_to_stderr(arguments.global.verbose, hears_guests);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -158,6 +161,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
         Command::New(arguments) => new::run(&ui, &arguments),
         Command::Build(arguments) => build::run(&ui, &arguments).await,
+        Command::Dev(arguments) => dev::run(&ui, &global, &arguments).await,
         Command::Rollback(arguments) => rollback::run(&ui, &global, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
@@ -189,8 +193,9 @@ async fn loaded_with(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
     Ok(host)
 }
 
-fn log_to_stderr(verbose: u8) {
-    let quiet = format!("warn,{LOG_DIRECTIVE}");
+fn log_to_stderr(verbose: u8, hears_guests: bool) {
+    let guests = if hears_guests { ",toolhost::guest=trace" } else { "" };
+    let quiet = format!("warn,{LOG_DIRECTIVE}{guests}");
     let default = match verbose {
         0 => &*quiet,
         1 => "info",

@@ -27,6 +27,7 @@ use crate::difference::Outline;
 use crate::lock::{self, Lock, LockError, Owner};
 use crate::plugin::Facts;
 use crate::registry::Owners;
+use crate::script::Stamp;
 use crate::tool::{Need, Origin, PluginId, SourceId, Usage};
 
 pub use gate::Gate;
@@ -58,6 +59,8 @@ pub struct SourceStatus {
     pub state: Result<Ready, String>,
     /// It is being loaded, for the first time or again.
     pub loading: bool,
+    /// The state of its files when they were read last.
+    pub read: Option<Stamp>,
     /// An earlier build, which serves in its place.
     pub kept: Option<Box<Ready>>,
     /// What its `register` used, also when it was stopped.
@@ -180,5 +183,5 @@ impl Remembered {
 /// The status of what was never loaded.
 fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
     let (state, usage) = (Err(reason), Usage::default());
-    SourceStatus { path, source, state, loading: false, kept: None, usage }
+    SourceStatus { path, source, state, loading: false, read: None, kept: None, usage }
 }

@@ -88,6 +88,14 @@ impl Home {
         })
     }
 
+    /// This user's folders of plugins, without links, as far as they are there.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        [&self.bundled, &self.plugins]
+            .into_iter()
+            .filter_map(|path| fs::canonicalize(path).ok())
+            .collect()
+    }
+
     /// Where compiled components are kept.
     pub(super) fn components(&self) -> PathBuf {
         self.cache.join("components")
@@ -95,7 +103,7 @@ impl Home {
 
     /// Where runners of scripts may lie: installed, or beside this program, where `make` puts
     /// them.
-    fn runners(&self) -> RunnerPlaces {
+    pub(super) fn runners(&self) -> RunnerPlaces {
         let beside = env::current_exe().ok();
         let beside = beside.as_deref().and_then(Path::parent).map(|folder| folder.join("runners"));
         let of = |language: Language| {

@@ -267,7 +267,8 @@ impl Plugin<'_> {
         let Candidate { id, folder, path } = found.candidate.clone();
         let source = Some(SourceId::Plugin { id, folder });
         let (loading, usage) = (self.source.busy, self.source.usage);
-        (SourceStatus { path, source, state, loading, kept, usage }, registration)
+        let read = self.source.read.as_ref().map(|(stamp, _)| stamp.clone());
+        (SourceStatus { path, source, state, loading, read, kept, usage }, registration)
     }
 }
 

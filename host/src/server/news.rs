@@ -88,7 +88,8 @@ mod tests {
             let path = PathBuf::from("/p/say.wasm");
             let state = Err(reason.to_owned());
             let usage = Usage::default();
-            let status = SourceStatus { path, source: None, state, loading, kept: None, usage };
+            let status =
+                SourceStatus { path, source: None, state, loading, read: None, kept: None, usage };
             Shown { settled: true, statuses: Arc::new(vec![status]) }
         };
         let mut news = News::default();

@@ -1,0 +1,200 @@
+//! `toolhost dev`
+
+mod show;
+mod work;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Global;
+use super::failure::Failure;
+use super::home::Home;
+use super::ui::{self, Ui};
+use crate::audit::{self, Follower};
+use crate::host::{Host, HostSettings};
+use crate::reload::Gate;
+use crate::script;
+use crate::watcher::Watcher;
+use show::{Answers, Told};
+use work::Work;
+
+/// How often the audit log is looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// How long a host may take to load what was built.
+const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Builds a plugin and loads it, again whenever its source is saved.
+///
+/// SOURCE is a folder with Cargo.toml, or a script: its folder or its file. The plugin goes into a
+/// plugins folder, so every host that scans that (`toolhost serve`, say) has it at once. A build
+/// that fails takes nothing away: the compiler's errors are shown as they are, and the build before
+/// keeps serving. So does a build whose examples give something else than they expect.
+///
+/// What is shown: each build and load with its time, what has changed and whether that breaks
+/// calls, calls of the plugin by any host as they come, and its log lines. Ctrl-C ends it; the
+/// plugin stays.
+///
+/// If the plugin was granted something, the bytes that this command builds are trusted in place of
+/// those before. It trusts no others.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The plugin's source.
+    #[arg(default_value = ".")]
+    source: PathBuf,
+
+    /// The plugins folder to put it into. A script that lies in one already stays where it is.
+    #[arg(long, value_name = "DIR", default_value = "plugins")]
+    out: PathBuf,
+
+    /// Call a tool after each load, and show how its answer has changed; may be repeated.
+    #[arg(long, num_args = 2, value_names = ["TOOL", "JSON"], action = clap::ArgAction::Append)]
+    call: Vec<String>,
+
+    /// Run the examples with what the plugin was granted, not without authority.
+    #[arg(long)]
+    examples_with_grants: bool,
+
+    /// Build and load once, make the calls, and end; with exit code 1 if something fails.
+    #[arg(long)]
+    once: bool,
+}
+
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+    if ui.json {
+        return Err(Failure::usage("`toolhost dev` is for a terminal, and prints no JSON").hint(
+            "`toolhost build --json`, `toolhost check --json` and `toolhost audit --json` do",
+        ));
+    }
+    let home = Home::from_environment()?;
+    let work = Work::new(&home, &given.source, &given.out)?;
+    let global = Global { plugins: folders(global, work.out()), ..global.clone() };
+    let mut settings = home.lasting_settings(&global)?;
+    if given.examples_with_grants {
+        settings.gate = Gate::WithGrants;
+    }
+    let calls: Vec<(String, String)> = given
+        .call
+        .chunks(2)
+        .map(|pair| Ok((pair[0].clone(), super::call::read_text(&pair[1])?)))
+        .collect::<Result<_, Failure>>()?;
+    develop(ui, &home, work, settings, calls, given.once).await
+}
+
+/// The folders to scan: those that were named, and the one that is built into.
+fn folders(global: &Global, out: &Path) -> Vec<PathBuf> {
+    let is_out = |folder: &PathBuf| fs::canonicalize(folder).is_ok_and(|real| real == out);
+    let mut folders = global.plugins.clone();
+    if !folders.iter().any(is_out) {
+        folders.insert(0, out.to_owned());
+    }
+    folders
+}
+
+async fn develop(
+    ui: &Ui,
+    home: &Home,
+    work: Work,
+    settings: HostSettings,
+    calls: Vec<(String, String)>,
+    once: bool,
+) -> Result<(), Failure> {
+    let mut watcher = Watcher::start();
+    let mut log = Follower::open(&audit::folder(&home.state), 0)
+        .map_err(|error| Failure::usage(format!("the audit log cannot be read: {error}")))?;
+    let limits = settings.config.limits.clone();
+    // What lies there from before is not what is shown.
+    let (mut told, mut answers) = (Told::default(), Answers::new(calls));
+    let host = Host::start(settings).map_err(Failure::start)?;
+    ui.while_waiting(host.loaded(), host.compiling()).await;
+    let (mut known, mut is_first) = (None, true);
+    loop {
+        watcher.watch(&work.watched());
+        let now = work.stamp();
+        if known.as_ref() != Some(&now) {
+            known = Some(now);
+            let worked = step(ui, home, &work, &host, &limits, &mut told, &mut answers).await?;
+            if once {
+                host.stop().await;
+                return if worked { Ok(()) } else { Err(Failure::broken()) };
+            }
+            if is_first {
+                ui.line(&format!("watching {}; Ctrl-C ends", work.source().display()))?;
+            }
+            is_first = false;
+        }
+        tokio::select! {
+            () = watcher.changed() => {}
+            () = tokio::time::sleep(TICK) => {}
+            ended = tokio::signal::ctrl_c() => {
+                ended.map_err(|error| Failure::fault(error.to_string()))?;
+                host.stop().await;
+                return Ok(());
+            }
+        }
+        show::calls(ui, &mut log, &work)?;
+    }
+}
+
+/// Builds, waits until the host has it, and shows what has become of it. Tells whether all is well.
+async fn step(
+    ui: &Ui,
+    home: &Home,
+    work: &Work,
+    host: &Host,
+    limits: &crate::limits::Limits,
+    told: &mut Told,
+    answers: &mut Answers,
+) -> Result<bool, Failure> {
+    let start = Instant::now();
+    let made = match work.make(home, limits).await {
+        Ok(made) => made,
+        Err(failure) => {
+            let took = show::millis(start.elapsed());
+            ui::error_line(&format!("not built ({took}): {}", failure.message()));
+            ui::error_line("the build before keeps serving");
+            return Ok(false);
+        }
+    };
+    let built = start.elapsed();
+    let start = Instant::now();
+    let mut all_well = true;
+    for path in &made {
+        let status = work::wait_for(host, path, LOAD_TIME_MAX).await;
+        all_well &= told.load(ui, path, status.as_ref(), built, start.elapsed())?;
+    }
+    if all_well {
+        all_well = answers.ask(ui, host).await?;
+    }
+    Ok(all_well)
+}
+
+/// Folders that hold no source.
+fn is_source_folder(name: &str) -> bool {
+    !name.starts_with('.') && !["target", "node_modules", "__pycache__"].contains(&name)
+}
+
+/// The folders of a source, as many as anybody has.
+fn source_folders(source: &Path) -> BTreeSet<PathBuf> {
+    const FOLDERS_MAX: usize = 1_000;
+    if script::language(source).is_some() {
+        let mut paths: BTreeSet<PathBuf> = script::folders(source).into_iter().collect();
+        paths.insert(source.to_owned());
+        return paths;
+    }
+    let (mut found, mut left) = (BTreeSet::new(), vec![source.to_owned()]);
+    while let Some(folder) = left.pop() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| {
+            entry.file_type().is_ok_and(|kind| kind.is_dir())
+                && entry.file_name().to_str().is_some_and(is_source_folder)
+        });
+        left.extend(below.map(|entry| entry.path()));
+        found.insert(folder);
+        if found.len() == FOLDERS_MAX {
+            break;
+        }
+    }
+    found
+}
