@@ -9,11 +9,12 @@ use std::sync::{Arc, LazyLock};
 use expect_test::Expect;
 use serde_json::Value;
 use tempfile::TempDir;
-use toolhost::author::{self, BuildRequest};
+use toolhost::author::{self, BuildRequest, Places};
 use toolhost::config;
 use toolhost::lock::{self, Pin};
-use toolhost::plugin;
+use toolhost::plugin::{self, RunnerPlaces};
 use toolhost::reload::SourceStatus;
+use toolhost::script::{self, Language};
 use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
 
 pub(crate) use crate::component::from_wat;
@@ -48,13 +49,58 @@ async fn build(source: &str, out: &str) -> BTreeMap<String, Vec<u8>> {
 
 /// The folder of the guests of script languages, built.
 static SCRIPTS: LazyLock<PathBuf> = LazyLock::new(|| {
+    // One after the other, since both install the same tools.
+    LazyLock::force(&RUNNERS);
     let out = Path::new(TMP).join("scripts");
-    let script = Path::new(ROOT).join("tests/guests/scripts/build.sh");
-    let output = Command::new("sh").arg(script).arg(&out).output().expect("sh");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
+    sh("tests/guests/scripts/build.sh", &[&out, &tools()]);
     out
 });
+
+/// The runners of scripts, built where the program under test looks for them.
+pub(crate) static RUNNERS: LazyLock<RunnerPlaces> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_BIN_EXE_toolhost")).with_file_name("runners");
+    sh("plugins/setup.sh", &[Path::new("python"), Path::new("javascript")]);
+    let place = |language: Language| {
+        let word = language.word();
+        let runner = folder.join(format!("{word}.wasm"));
+        sh(&format!("sdk/{word}/runner.sh"), &[&tools().join(word), &runner]);
+        (language, vec![runner])
+    };
+    Language::ALL.map(place).into()
+});
+
+/// Where what builds components of script languages is installed: by make, too.
+fn tools() -> PathBuf {
+    Path::new(TMP).with_file_name("tools")
+}
+
+/// What builds components of scripts.
+pub(crate) fn places() -> Places {
+    LazyLock::force(&RUNNERS);
+    let sdk = fs::canonicalize(Path::new(ROOT).join("sdk")).expect("the SDKs");
+    Places { sdks: vec![sdk], tools: vec![tools()] }
+}
+
+/// Copies what a repository has of a folder.
+fn copy(source: &Path, target: &Path) {
+    fs::create_dir_all(target).expect("a folder");
+    for entry in fs::read_dir(source).expect("a folder").flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        if path.is_file() {
+            fs::copy(&path, target.join(name)).expect("copied");
+        } else if name != "__pycache__" && name != "node_modules" {
+            copy(&path, &target.join(name));
+        }
+    }
+}
+
+/// Runs a script of the repository.
+fn sh(script: &str, arguments: &[&Path]) {
+    let script = Path::new(ROOT).join(script);
+    let output = Command::new("sh").arg(script).args(arguments).output().expect("sh");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+}
 
 /// The folder with packages of others that tests run against, installed: those of model vendors
 /// and MCP clients.
@@ -130,7 +176,6 @@ pub(crate) fn built_for(version: &str, mut bytes: Vec<u8>) -> Vec<u8> {
 /// A home and a plugins folder that go with the test.
 pub(crate) struct Lab {
     home: TempDir,
-    config: String,
 }
 
 impl Lab {
@@ -138,7 +183,7 @@ impl Lab {
         let home = TempDir::new().expect("a folder");
         fs::create_dir(home.path().join("project")).expect("a folder");
         fs::create_dir(home.path().join("project/plugins")).expect("a folder");
-        Lab { home, config: String::new() }
+        Lab { home }
     }
 
     /// Puts a file into the plugins folder.
@@ -147,9 +192,24 @@ impl Lab {
         self
     }
 
+    /// Puts a folder of the repository into the plugins folder, without what is no part of it.
+    pub(crate) fn with_folder(self, source: &str) -> Lab {
+        let source = Path::new(ROOT).join(source);
+        let name = source.file_name().expect("a name");
+        copy(&source, &self.plugins().join(name));
+        self
+    }
+
+    /// Grants what the command line of `toolhost grant` says, with its bytes as they are.
+    pub(crate) fn grant(self, arguments: &[&str]) -> Lab {
+        let arguments = [&["grant"], arguments].concat();
+        let printed = self.run(&arguments);
+        assert!(printed.starts_with("exit 0"), "{printed}");
+        self
+    }
+
     /// Sets the operator's configuration.
-    pub(crate) fn config(mut self, config: &str) -> Lab {
-        self.config = config.to_owned();
+    pub(crate) fn config(self, config: &str) -> Lab {
         fs::write(self.home.path().join("toolhost.toml"), config).expect("written");
         self
     }
@@ -168,6 +228,16 @@ impl Lab {
         bundled(self, id, &guest(id));
     }
 
+    /// What the operator configured, `toolhost grant` included.
+    fn config_text(&self) -> String {
+        fs::read_to_string(self.home.path().join("toolhost.toml")).unwrap_or_default()
+    }
+
+    fn has_scripts(&self) -> bool {
+        let entries = fs::read_dir(self.plugins()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|path| script::language(&path).is_some())
+    }
+
     /// The folder in which the program runs.
     pub(crate) fn work(&self) -> PathBuf {
         self.home.path().join("project")
@@ -184,9 +254,11 @@ impl Lab {
     pub(crate) fn settings(&self) -> HostSettings {
         HostSettings {
             folders: vec![Folder { path: self.plugins(), origin: Origin::Project }],
-            config: config::parse(&self.config, &Config::default()).expect("a configuration"),
+            config: config::parse(&self.config_text(), &Config::default())
+                .expect("a configuration"),
             cache: Some(cache()),
             compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
+            runners: if self.has_scripts() { RUNNERS.clone() } else { RunnerPlaces::new() },
             state: Some(self.home.path().join("state")),
             once: true,
             ..HostSettings::default()
@@ -229,6 +301,9 @@ impl Lab {
 
     /// The same with something on stdin.
     pub(crate) fn run_with(&self, arguments: &[&str], stdin: &str) -> String {
+        if self.has_scripts() {
+            LazyLock::force(&RUNNERS);
+        }
         let input = self.home.path().join("stdin");
         fs::write(&input, stdin).expect("written");
         let output = self
