@@ -30,8 +30,7 @@ class Script:
         if not modules:
             raise LoadError("there is no script to run: this component is a runner, and its host gave it no modules")
         self.main = modules[0][0]
-        self.texts = {path: text for path, text in modules if path.endswith(".py")}
-        self.texts[self.main] = modules[0][1]
+        self.texts = {path: text.removeprefix("\ufeff") for path, text in modules}
         self.folders = {folder for path in self.texts for folder in _folders(path)}
         stem = posixpath.basename(self.main).removesuffix(".py")
         self.stem = stem

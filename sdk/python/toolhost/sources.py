@@ -6,13 +6,15 @@ import pathlib
 
 from .loader import LoadError
 
+_OTHER_FOLDERS = ("__pycache__", "node_modules", "test", "tests", "target")
+
 
 def read_script(path: pathlib.Path) -> list[tuple[str, str]]:
     """Returns the modules of a script, as pairs of path and text: the main one first, the others by
     their paths.
 
     A script is one file, or a folder with `plugin.py`. Hidden files, `__pycache__`,
-    `node_modules` and tests do not belong to it.
+    `node_modules`, `target` and tests do not belong to it.
     """
     if path.is_file():
         return [(path.name, _read(path))]
@@ -25,7 +27,7 @@ def read_script(path: pathlib.Path) -> list[tuple[str, str]]:
 
 def _belongs(name: str) -> bool:
     *folders, file = name.split("/")
-    if any(folder.startswith(".") or folder in ("__pycache__", "node_modules", "tests") for folder in folders):
+    if any(folder.startswith(".") or folder in _OTHER_FOLDERS for folder in folders):
         return False
     return not (file.startswith((".", "test_")) or file.endswith("_test.py") or file == "conftest.py")
 
