@@ -100,7 +100,7 @@ def _reason(text: str) -> str:
         _, mark, reason = line.partition("toolhost: ")
         if mark:
             return reason.strip()
-    return f"componentize-py failed:\n{text.strip()}"
+    return f"componentize-py failed:\n{text.split('Stack backtrace:')[0].strip()}"
 
 
 if __name__ == "__main__":

@@ -130,11 +130,11 @@ def sentence(error: BaseException) -> str:
     place = where(error)
     prefix = f"{place}: " if place else ""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"{prefix}no module named '{error.name}': {_importable()}"
+        return f"{prefix}no module named '{error.name}': {importable()}"
     return f"{prefix}{name_of(error)}: {error}" if str(error) else f"{prefix}{name_of(error)}"
 
 
-def _importable() -> str:
+def importable() -> str:
     if sys.platform == "wasi" and getattr(sys, "toolhost_is_runner", False):
         return ("a script can import its own modules and what the runner has (csv, json, re, ...); for others build a "
                 "component with `toolhost build`")

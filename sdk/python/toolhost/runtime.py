@@ -95,7 +95,7 @@ def told(error: BaseException) -> str:
     place = loader.where(error)
     text = str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        text = f"{text}: {loader._importable()}"
+        text = f"{text}: {loader.importable()}"
     text = f"{loader.name_of(error)}: {text}" if text else loader.name_of(error)
     return f"{text} ({place})" if place else text
 
