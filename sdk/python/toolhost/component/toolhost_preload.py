@@ -9,21 +9,23 @@ import importlib
 import sys
 
 MODULES = """
-    __future__ abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath codecs
-    collections collections.abc colorsys configparser contextlib contextvars copy copyreg csv
-    dataclasses datetime decimal difflib dis email email.header email.headerregistry
-    email.message email.mime.multipart email.mime.text email.mime.application email.parser
-    email.policy email.utils enum errno filecmp fnmatch fractions functools gc getopt gettext glob
+    __future__ abc annotationlib argparse array ast asyncio base64 binascii bisect builtins calendar cmath codecs
+    collections collections.abc colorsys compression.gzip compression.zlib concurrent.futures configparser contextlib contextvars copy copyreg csv
+    dataclasses datetime decimal difflib dis email email.generator email.header email.headerregistry
+    email.iterators email.message email.mime.application email.mime.audio email.mime.base
+    email.mime.image email.mime.multipart email.mime.text email.parser email.policy email.utils enum errno filecmp fnmatch fractions functools gc getopt gettext glob
     graphlib gzip hashlib heapq hmac html html.entities html.parser http http.cookies importlib
     importlib.abc importlib.util inspect io ipaddress itertools json keyword linecache locale
     logging logging.handlers marshal math mimetypes numbers opcode operator os os.path pathlib
     pickle pkgutil platform posixpath pprint pyexpat queue quopri random re reprlib sched secrets
-    select selectors shelve shlex shutil socket sqlite3 stat statistics string string.templatelib
+    select selectors shlex shutil socket sqlite3 stat statistics string string.templatelib
     stringprep struct symtable sys sysconfig tarfile tempfile textwrap threading time timeit token
-    tokenize tomllib traceback types typing unicodedata unittest.mock urllib urllib.error
-    urllib.parse uuid warnings wave weakref xml xml.dom xml.dom.minidom xml.etree xml.etree.ElementTree
-    xml.parsers.expat xml.sax xml.sax.saxutils zipfile zlib zoneinfo
-    _strptime _pydatetime _pydecimal _colorize
+    tokenize tomllib traceback types typing unicodedata unittest unittest.mock urllib urllib.error
+    urllib.parse uuid warnings wave weakref xml xml.dom xml.dom.expatbuilder
+    xml.dom.minidom xml.dom.pulldom xml.etree xml.etree.ElementTree
+    xml.parsers.expat xml.sax xml.sax.expatreader xml.sax.saxutils zipfile zlib zoneinfo
+    _ast_unparse _colorize _pydatetime _pydecimal _strptime _suggestions _threading_local
+    concurrent.futures.thread unittest._log unittest.async_case
 """.split()
 
 ENCODINGS = """
