@@ -14,7 +14,8 @@ import uuid
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
 
 from toolhost import BadArguments, DefinitionError, Field, testing
-from toolhost.shapes import Defs, NoSchema, shape_of
+from toolhost.hints import NoSchema, shape_of
+from toolhost.shapes import Defs
 
 
 class Color(enum.Enum):

@@ -10,8 +10,9 @@ import typing
 
 from . import declarations, docstring
 from .errors import BadArguments, DefinitionError
+from .hints import ALLOWED, NoSchema, hints_of, name_of, shape_of
 from .output import Output, Structured, output_of
-from .shapes import ALLOWED, Defs, Described, NoSchema, Record, Shape, hints_of, name_of, shape_of
+from .shapes import Defs, Described, Record, Shape
 from .writing import to_json
 
 
