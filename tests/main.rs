@@ -12,6 +12,7 @@ mod compiling;
 #[path = "support/component.rs"]
 mod component;
 mod contract;
+mod dev;
 mod doctor;
 mod egress;
 mod explain;

@@ -195,7 +195,8 @@ async fn loaded_with(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
 
 fn log_to_stderr(verbose: u8, hears_guests: bool) {
     let guests = if hears_guests { ",toolhost::guest=trace" } else { "" };
-    let quiet = format!("warn,{LOG_DIRECTIVE}{guests}");
+    // What the watcher cannot stop to watch is gone.
+    let quiet = format!("warn,notify=error,{LOG_DIRECTIVE}{guests}");
     let default = match verbose {
         0 => &*quiet,
         1 => "info",
