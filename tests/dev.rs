@@ -39,29 +39,29 @@ fn a_script_is_developed() {
     fs::create_dir(&source).expect("a folder");
     let write = |text: &str| fs::write(source.join("plugin.py"), text).expect("written");
     write(WORDS);
-    develop(&lab, &expect![[]]);
+    develop(&lab, &expect![[r#""#]]);
     assert_eq!(fs::read_to_string(lab.plugins().join("words/plugin.py")).expect("copied"), WORDS);
     // Not what its example says.
     write(&WORDS.replace("len(text.split())", "7"));
-    develop(&lab, &expect![[]]);
+    develop(&lab, &expect![[r#""#]]);
     write(&WORDS.replace("text.split())}", "text.split(}"));
-    develop(&lab, &expect![[]]);
+    develop(&lab, &expect![[r#""#]]);
     // Another shape.
     write(
         &WORDS
             .replace("text: str)", "text: str, top: int)")
             .replace(r#""a b"}"#, r#""a b", "top": 1}"#),
     );
-    develop(&lab, &expect![[]]);
+    develop(&lab, &expect![[r#""#]]);
 }
 
 #[test]
 fn what_is_nothing_to_develop_says_so() {
     let lab = Lab::new();
     fs::create_dir(lab.work().join("empty")).expect("a folder");
-    expect![[]].assert_eq(&lab.run(&["dev", "empty"]));
-    expect![[]].assert_eq(&lab.run(&["dev", "gone"]));
-    expect![[]].assert_eq(&lab.run(&["dev", "empty", "--json"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["dev", "empty"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["dev", "gone"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["dev", "empty", "--json"]));
 }
 
 #[test]
@@ -70,18 +70,18 @@ fn a_person_goes_back_and_forth() {
         |text: &str| made(&json!({ "tools": [{ "name": "say", "answer": { "text": text } }] }));
     let lab = Lab::new();
     let answer = |lab: &Lab| lab.run(&["call", "say"]);
-    expect![[]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
     for text in ["one", "two", "three"] {
         fs::write(lab.plugins().join("say.wasm"), says(text)).expect("written");
         assert_eq!(answer(&lab), format!("exit 0\n--- stdout\n{text}\n--- stderr\n"));
     }
-    expect![[]].assert_eq(&lab.run(&["rollback", "say", "--list"]));
-    expect![[]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say", "--list"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
     assert!(answer(&lab).contains("\ntwo\n"));
-    expect![[]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
     assert!(answer(&lab).contains("\none\n"));
-    expect![[]].assert_eq(&lab.run(&["rollback", "say"]));
-    expect![[]].assert_eq(&lab.run(&["rollback", "say", "ffff"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say", "ffff"]));
     // Forth again, and what is saved anew counts.
     let digest = toolhost::plugin::digest(&says("three"));
     let forth = lab.run(&["rollback", "say", &digest[..10]]);

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::json;
 use toolhost::Limits;
 use toolhost::author::{self, BuildRequest};
 use toolhost::limits::LimitRow;
 
-use crate::support::{Lab, answer, guest};
+use crate::support::{Lab, RUNNERS, answer, guest};
 
 const README: &str = include_str!("../README.md");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -19,6 +20,43 @@ fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     let rest = README.split(fence.as_str()).skip(1);
     rest.map(|rest| rest.split("\n```").next().expect("an end")).collect()
+}
+
+/// Does what a transcript says, and returns how many commands that were.
+fn transcript(lab: &Lab, block: &str) -> usize {
+    let path = std::env::var("PATH").expect("a path");
+    let program = Path::new(env!("CARGO_BIN_EXE_toolhost")).parent().expect("a folder");
+    let mut commands = 0;
+    for example in block.split("\n\n$ ") {
+        let example = example.trim_start_matches("$ ");
+        let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
+        let output = Command::new("sh")
+            .args(["-c", &format!("{command} 2>&1")])
+            .current_dir(lab.work())
+            .env("PATH", format!("{}:{path}", program.display()))
+            .env("TOOLHOST_HOME", lab.home())
+            .env("TOOLHOST_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env("TOOLHOST_KEYRING", "none")
+            .output()
+            .expect("sh");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
+        commands += 1;
+    }
+    commands
+}
+
+#[test]
+fn scripts_are_tools() {
+    LazyLock::force(&RUNNERS);
+    let calls: Vec<&str> =
+        blocks("text").into_iter().filter(|block| block.starts_with("$ toolhost call")).collect();
+    let scripts = [("words.py", blocks("python")[0]), ("slug.js", blocks("js")[0])];
+    assert_eq!(calls.len(), scripts.len());
+    for ((name, text), calls) in scripts.into_iter().zip(calls) {
+        let lab = Lab::new().with(name, text);
+        assert!(transcript(&lab, calls) >= 2);
+    }
 }
 
 #[test]
@@ -32,27 +70,7 @@ fn five_minutes() {
         .expect("copied");
     fs::write(lab.work().join("token.txt"), "an example's token\n").expect("written");
 
-    let path = std::env::var("PATH").expect("a path");
-    let program = Path::new(env!("CARGO_BIN_EXE_toolhost")).parent().expect("a folder");
-    let mut commands = 0;
-    for block in blocks("console") {
-        for example in block.split("\n\n$ ") {
-            let example = example.trim_start_matches("$ ");
-            let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
-            let output = Command::new("sh")
-                .args(["-c", &format!("{command} 2>&1")])
-                .current_dir(lab.work())
-                .env("PATH", format!("{}:{path}", program.display()))
-                .env("TOOLHOST_HOME", lab.home())
-                .env("TOOLHOST_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
-                .env("TOOLHOST_KEYRING", "none")
-                .output()
-                .expect("sh");
-            let printed = String::from_utf8_lossy(&output.stdout);
-            assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
-            commands += 1;
-        }
-    }
+    let commands: usize = blocks("console").into_iter().map(|block| transcript(&lab, block)).sum();
     assert_eq!(commands, 10);
 }
 
