@@ -119,7 +119,9 @@ async function runnerText(tools, scriptFile) {
   if (scriptFile) {
     const { Script } = await loader(tools);
     const modules = collect(Script, path.dirname(path.resolve(scriptFile)), path.basename(scriptFile));
-    script = `export const modules = () => ${JSON.stringify(modules.map(({ path, text }) => ({ path, text })))};`;
+    script = `export const modules = () => ${JSON.stringify(modules.map(({ path, text }) => ({ path, text })))};
+export const keep = () => false;
+export const kept = () => undefined;`;
   }
   const text = await bundled(tools, { entry: path.join(HERE, 'component', 'runner.js'), folder: HERE, script });
   return { text, places: [] };

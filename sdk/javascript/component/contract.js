@@ -37,8 +37,9 @@ redirect((level, message) => log(level, message));
  *
  * @param open returns the script
  * @param documentation returns what its source says about its functions, by name
+ * @param keep is called with the script when it has been registered
  */
-export function contract(open, documentation) {
+export function contract(open, documentation, keep = () => {}) {
   let problem;
 
   function load() {
@@ -59,7 +60,9 @@ export function contract(open, documentation) {
     async register() {
       load();
       try {
-        return plugin.registration(script.main.replace(/^.*\//, '').replace(/\.\w+$/, ''));
+        const registered = plugin.registration(script.main.replace(/^.*\//, '').replace(/\.\w+$/, ''));
+        keep(script);
+        return registered;
       } catch (error) {
         throw error instanceof DefinitionError ? error.message : script.explained(error).message;
       }

@@ -25,6 +25,35 @@ export class Script {
     this.loaded = new Map();
   }
 
+  /**
+   * A script as `packed` wrote it, whose modules need not be compiled.
+   *
+   * @param texts returns the modules as a host gives them, for errors that quote them
+   */
+  static unpacked(packed, texts, preloaded) {
+    let known;
+    const text = (path) => (known ??= new Map(texts().map((module) => [module.path, module.text]))).get(path);
+    const modules = JSON.parse(packed).map(([path, code, isFull]) =>
+      Object.defineProperty(code === undefined ? { path } : { path, code, isFull, imports: [] }, 'text', { get: () => text(path) }));
+    return new Script(modules, preloaded);
+  }
+
+  /** What the modules were compiled to, as JSON. */
+  packed() {
+    const wanted = new Set();
+    const visit = (path) => {
+      if (path === undefined || wanted.has(path)) return;
+      wanted.add(path);
+      for (const { from } of this.compiled(path).imports) visit(this.resolve(path, from));
+    };
+    visit(this.main);
+    return JSON.stringify([...this.modules.keys()].map((path) => {
+      if (!wanted.has(path)) return [path];
+      const compiled = this.compiled(path);
+      return [path, functionText(compiled), Boolean(compiled.isFull)];
+    }));
+  }
+
   /** Runs the main module. */
   load() {
     if (this.main === undefined) throw new ScriptError('there is no module to run');
@@ -84,7 +113,7 @@ export class Script {
 
   compiled(path, mode = 'quick') {
     const module = this.modules.get(path);
-    if (module.run) return module;
+    if (module.run || module.code) return module;
     if (!module.compiled || (mode === 'full' && !module.compiled.isFull)) {
       try {
         module.compiled = compile(path, module.text, mode);
@@ -111,7 +140,9 @@ export class Script {
   }
 
   evaluated(module) {
-    const attempt = (compiled) => (0, eval)(`${functionText(compiled)}\n//# sourceURL=${module.path}`);
+    const evaluate = (text) => (0, eval)(`${text}\n//# sourceURL=${module.path}`);
+    if (module.code) return evaluate(module.code);
+    const attempt = (compiled) => evaluate(functionText(compiled));
     const compiled = this.compiled(module.path);
     try {
       return attempt(compiled);

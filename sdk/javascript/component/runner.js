@@ -1,6 +1,6 @@
 // The runner: the component that runs scripts. Their text comes from the host.
 
-import { modules } from 'toolhost:plugin/script@0.1.0';
+import { keep, kept, modules } from 'toolhost:plugin/script@0.1.0';
 import * as sdk from '../index.js';
 import { Script, contract } from './contract.js';
 import { documentation } from './documentation.js';
@@ -10,4 +10,12 @@ import * as zod from './zod.js';
 const preloaded = { 'toolhost-sdk': sdk, zod };
 warm(preloaded);
 
-export const { register, call, availability, schemaOverride, hooks } = contract(() => new Script(modules(), preloaded), documentation);
+/** The script: from what was kept of it, where that is possible. */
+function open() {
+  const bytes = kept();
+  return bytes === undefined ? new Script(modules(), preloaded) : Script.unpacked(new TextDecoder().decode(bytes), modules, preloaded);
+}
+
+export const { register, call, availability, schemaOverride, hooks } = contract(open, documentation, (script) => {
+  keep(new TextEncoder().encode(script.packed()));
+});

@@ -5,16 +5,28 @@ import { test } from 'node:test';
 
 import { compile } from '../component/compile.js';
 import { Script } from '../component/load.js';
-import { DefinitionError } from '../src/errors.js';
+import { DefinitionError, whereOf } from '../src/errors.js';
 
 const preloaded = { 'toolhost-sdk': { tool: (value) => value, DefinitionError }, zod: { z: 'z', default: 'z' } };
 
 /** Loads a script and returns what its main module exports. */
 function load(files) {
+  const script = opened(files);
+  return script.exportsOf(script.main);
+}
+
+function opened(files) {
   const modules = Object.entries(files).map(([path, text]) => ({ path, text }));
   const script = new Script(modules, preloaded);
   script.load();
-  return script.exportsOf(script.main);
+  return script;
+}
+
+/** Loads a script from what an instance that has loaded it keeps for the next one. */
+function reopened(files, texts = () => assert.fail('the texts are not needed')) {
+  const script = Script.unpacked(opened(files).packed(), texts, preloaded);
+  script.load();
+  return script;
 }
 
 const problem = (files) => {
@@ -37,6 +49,7 @@ function same(text, isQuick, others = {}) {
   slow.load();
   const shown = (exports) => JSON.stringify(Object.fromEntries(Object.keys(exports).sort().map((name) => [name, typeof exports[name] === 'function' && !/^class/.test(exports[name]) ? exports[name]() : exports[name]])));
   assert.equal(shown(load({ 'main.js': text, ...others })), shown(slow.exportsOf('main.js')), text);
+  assert.equal(shown(reopened({ 'main.js': text, ...others }).exportsOf('main.js')), shown(slow.exportsOf('main.js')), text);
 }
 
 const LIB = { 'lib/a.js': 'export const a = 1;\nexport function f() { return 2; }\nexport default class A { static toJSON() { return 1; } }\nexport { a as b };', 'lib/index.js': "export * from './a.js';\nexport const c = 3;" };
@@ -116,4 +129,26 @@ test('imports that lead nowhere', () => {
   assert.match(problem({ 'w.js': "import { x } from '../x.js';" }), /no module '\.\.\/x\.js'/);
   assert.match(problem({ 'w.js': "import { a } from './y.js';", 'y.js': 'export const b = 1;' }), /^w\.js:1: '\.\/y\.js' exports no `a`; it exports b$/);
   assert.match(problem({ 'w.js': "import { tol } from 'toolhost-sdk';" }), /exports no `tol`; it exports tool/);
+});
+
+test('what is kept of a script is loaded without compiling', async () => {
+  const files = {
+    'w.ts': "import { b, type T } from './lib/b';\n/* one\n two */ export const a: T = b('x'); // three\nexport const later = () => import('./late.js');\nexport const fail = () => {\n  throw new Error('no');\n};",
+    'lib/b.ts': "export type T = string;\nimport { c } from '../c.js';\n\n/** Adds. */\nexport const b = (x: string): T => x + c() + /* 1 */ 2 /* */ / 1;",
+    'c.js': "import { a } from './w.ts';\nexport function c() { return typeof a === 'undefined' ? '//' : `/* ${a /* a */} */`; }",
+    'late.js': 'export const d = 4; // four',
+    'other.ts': 'const = 1;',
+  };
+  const script = reopened(files);
+  const { a, later, fail } = script.exportsOf('w.ts');
+  assert.equal(a, 'x//2');
+  assert.equal((await later()).d, 4);
+  assert.throws(fail, (error) => whereOf(error.stack, (file, line) => script.place(file, line)) === 'w.ts:6');
+});
+
+test('what is kept of a script that fails has its texts for the error', () => {
+  const files = { 'w.js': "\nimport('./no.js').then(() => 0, () => 0);\nexport const get = () => import('lodash');" };
+  const texts = () => [{ path: 'w.js', text: files['w.js'] }];
+  const script = reopened(files, texts);
+  return assert.rejects(script.exportsOf('w.js').get(), /^ScriptError: w\.js:3: no module named 'lodash'/);
 });

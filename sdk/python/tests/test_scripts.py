@@ -1,12 +1,17 @@
 """Scripts: which files they are, how their modules find each other, and what is said of mistakes."""
 
+import marshal
 import pathlib
+import re
 import tempfile
 import textwrap
 import unittest
+from unittest import mock
 
-from toolhost import ToolError, testing
-from toolhost.loader import LoadError
+from toolhost import ToolError, compiled, runtime, testing
+from toolhost.loader import LoadError, Script
+from toolhost.sources import read_script
+from toolhost.tools import Context
 
 TOOL = "from toolhost import tool\n@tool\ndef one(text: str) -> str:\n    'One.'\n    return "
 
@@ -51,6 +56,44 @@ class Scripts(unittest.TestCase):
         import sys
 
         self.assertFalse({"sibling", "lib", "pack", "pack.deep"} & set(sys.modules))
+
+    def test_what_one_instance_compiled_the_next_need_not(self):
+        self.write(
+            plugin="import collections, dataclasses, re\nimport part\nfrom toolhost import tool\n"
+                   "Pair = collections.namedtuple('Pair', 'a b')\nWORD = re.compile(r'(?P<first>[a-z]+)\\b', re.I)\n"
+                   "@dataclasses.dataclass\nclass P:\n    x: int = 1\n"
+                   "@tool\ndef one(text: str, p: P = P(2)) -> str:\n"
+                   "    'One.'\n    import late\n"
+                   "    return f'{WORD.match(text)[\"first\"]} {Pair(1, b=p.x)} {part.x} {late.y}'\n"
+                   "@tool\ndef two() -> str:\n    'Two.'\n    return part.fail()\n",
+            part="x = 'p'\n\ndef fail():\n    raise KeyError('k')\n", late="y = 'l'", broken="def (",
+        )
+        self.addCleanup(compiled.install())
+        self.addCleanup(setattr, compiled, "current", None)
+        script = Script(read_script(self.folder))
+        first = compiled.current = script.compiled
+        runtime.registration(script.load())
+        script.unload()
+        kept = first.dumps(script.texts)
+        self.assertEqual([len(first.modules), len(first.patterns), len(first.snippets) > 1], [3, 1, True])
+
+        ready = compiled.current = compiled.Compiled.loads(kept)
+        texts = mock.Mock(return_value=[("plugin.py", ""), ("part.py", "\n\n\nFAILS\n")])
+        script = Script(texts, ready)
+        re.purge()
+        with mock.patch("builtins.compile", side_effect=AssertionError("compiled")):
+            plugin = script.load()
+            self.addCleanup(script.unload)
+            self.assertEqual(runtime.call(plugin, "one", '{"text": "ab cd"}', Context()).text, "ab Pair(a=1, b=2) p l")
+        texts.assert_not_called()
+        with self.assertRaises(runtime.Failure) as caught:
+            runtime.call(plugin, "two", "{}", Context())
+        self.assertEqual(caught.exception.message, "KeyError: 'k' (part.py:4)")
+
+    def test_what_another_interpreter_kept_is_nothing(self):
+        kept = marshal.dumps(((b"other", 1, 1), ["plugin.py"], {}, {}, {}))
+        for data in (None, b"", b"x", kept, kept[:-3]):
+            self.assertIsNone(compiled.Compiled.loads(data))
 
     def test_what_does_not_belong_to_a_script(self):
         self.write(plugin="", a="", test_a="", a_test="", conftest="", tests__slash__b="", lib__slash__c="")

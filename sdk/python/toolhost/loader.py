@@ -12,7 +12,7 @@ import posixpath
 import sys
 import traceback
 
-from . import declarations
+from . import compiled, declarations
 from .errors import DefinitionError
 
 
@@ -26,16 +26,28 @@ class Script:
     #: The script that is loaded; its files are the author's own.
     current: Script | None = None
 
-    def __init__(self, modules: list[tuple[str, str]]):
-        if not modules:
+    def __init__(self, modules: list[tuple[str, str]], ready: compiled.Compiled | None = None):
+        """With `ready`, `modules` is a function that returns them: only errors need their text."""
+        self._modules = modules
+        self._texts: dict[str, str] | None = None
+        self.compiled = ready or compiled.Compiled()
+        self.paths = ready.paths if ready else list(self.texts)
+        if not self.paths:
             raise LoadError("there is no script to run: this component is a runner, and its host gave it no modules")
-        self.main = modules[0][0]
-        self.texts = {path: text.removeprefix("\ufeff") for path, text in modules}
-        self.folders = {folder for path in self.texts for folder in _folders(path)}
+        self.main = self.paths[0]
+        self.folders = {folder for path in self.paths for folder in _folders(path)}
         stem = posixpath.basename(self.main).removesuffix(".py")
         self.stem = stem
         self.main_name = stem
         self.names: set[str] = set()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of each module."""
+        if self._texts is None:
+            modules = self._modules() if callable(self._modules) else self._modules
+            self._texts = {path: text.removeprefix("\ufeff") for path, text in modules}
+        return self._texts
 
     def load(self) -> declarations.Plugin:
         """Runs the main module, and returns what it declared. Raises `LoadError`."""
@@ -67,7 +79,7 @@ class Script:
         # The main module is imported by nobody, so a plugin may well be called `time`.
         if self.main_name in sys.modules:
             self.main_name = f"plugin_{self.stem}"
-        for path in self.texts:
+        for path in self.paths:
             top = path.split("/")[0].removesuffix(".py")
             if path != self.main and top in sys.modules and top not in self.names:
                 raise LoadError(f"{path}: Python has a module `{top}` already, which would be imported in its place; "
@@ -79,9 +91,9 @@ class Script:
         """Finds a module of the script."""
         place = name.replace(".", "/")
         is_package = True
-        if f"{place}/__init__.py" in self.texts:
+        if f"{place}/__init__.py" in self.paths:
             origin = f"{place}/__init__.py"
-        elif f"{place}.py" in self.texts:
+        elif f"{place}.py" in self.paths:
             origin, is_package = f"{place}.py", False
         elif place in self.folders:
             origin = None
@@ -103,7 +115,7 @@ class Script:
         """Runs the text of a module."""
         origin = module.__spec__.origin
         if origin is not None:
-            exec(compile(self.texts[origin], origin, "exec", dont_inherit=True), module.__dict__)
+            exec(self.compiled.module(origin, lambda: self.texts[origin]), module.__dict__)
 
     def get_source(self, name):
         """Gives tracebacks the lines of a module."""
@@ -172,7 +184,7 @@ def _is_own(filename: str | None) -> bool:
     if not filename:
         return False
     if Script.current is not None:
-        return filename in Script.current.texts
+        return filename in Script.current.paths
     return not _is_sdk(filename) and not filename.startswith("<")
 
 

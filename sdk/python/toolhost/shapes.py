@@ -7,8 +7,10 @@ an entry of `$defs`. Which shape a type hint has says `hints`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
+import typing
 
 from . import docstring
 from .errors import BadArguments
@@ -424,10 +426,35 @@ class Described(Shape):
     """A shape with a description in a docstring, which counts if it has none of its own."""
 
     def __init__(self, inner: Shape, docs: docstring.Docs, name: str):
-        self.inner, self.docs, self.name, self.noun = inner, docs, name, inner.noun
+        self.inner, self.docs, self.name = inner, docs, name
         self.read = inner.read
+
+    @property
+    def noun(self) -> str:
+        return self.inner.noun
 
     def schema(self, defs):
         schema = self.inner.schema(defs)
         text = self.docs.of(self.name)
         return schema if not text or "description" in schema else {**schema, "description": text}
+
+
+class Later(Shape):
+    """A shape that is made when it is asked for first: most calls give few of the arguments they could."""
+
+    def __init__(self, make: typing.Callable[[], Shape]):
+        self._make = make
+
+    @functools.cached_property
+    def _inner(self) -> Shape:
+        return self._make()
+
+    @property
+    def noun(self) -> str:
+        return self._inner.noun
+
+    def schema(self, defs):
+        return self._inner.schema(defs)
+
+    def read(self, value, path):
+        return self._inner.read(value, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ from . import declarations, docstring
 from .errors import BadArguments, DefinitionError
 from .hints import ALLOWED, NoSchema, hints_of, name_of, shape_of
 from .output import Output, Structured, output_of
-from .shapes import Defs, Described, Record, Shape
+from .shapes import Defs, Described, Later, Record, Shape
 from .writing import to_json
 
 
@@ -216,19 +217,21 @@ class Signature:
                 continue
             required = parameter.default is parameter.empty
             default = () if required else (parameter.default,)
-            self.record.add(parameter.name, self._shape(function, parameter.name, hint), required, *default)
+            shape = Later(functools.partial(_shape, function, parameter.name, hint))
+            self.record.add(parameter.name, Described(shape, self.docs, parameter.name), required, *default)
         answer = hints.get("return")
         of = typing.get_args(answer)
         self.structured = of[0] if typing.get_origin(answer) is Structured else None
 
-    def _shape(self, function, name: str, hint) -> Shape:
-        try:
-            return Described(shape_of(hint), self.docs, name)
-        except NoSchema as error:
-            inner = name_of(error.args[0])
-            within = "" if error.args[0] is hint else f" (in it, `{inner}`)"
-            raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}` has no JSON Schema{within}; "
-                                  f"allowed are {ALLOWED}", function) from None
+
+def _shape(function, name: str, hint) -> Shape:
+    try:
+        return shape_of(hint)
+    except NoSchema as error:
+        inner = name_of(error.args[0])
+        within = "" if error.args[0] is hint else f" (in it, `{inner}`)"
+        raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}` has no JSON Schema{within}; "
+                              f"allowed are {ALLOWED}", function) from None
 
 
 def toolset_of(name: str) -> str:

@@ -155,6 +155,7 @@ class Plugin:
         self.baked = None
         self.registration = None
         self.load = None
+        self.keep = None
         self.loaded = None
 
     def __call__(self):
@@ -192,7 +193,10 @@ class WitWorld(World):
     def register(self):
         try:
             found = plugin()
-            return contract_registration(plugin.registration or runtime.registration(found))
+            registered = contract_registration(plugin.registration or runtime.registration(found))
+            if plugin.keep:
+                plugin.keep()
+            return registered
         except loader.LoadError as error:
             raise Err(sendable(str(error)[:4_000])) from None
         except BaseException as error:
