@@ -47,12 +47,15 @@ bench:
 	@sh plugins/setup.sh rust
 	cargo bench --package toolhost --bench costs
 
-# Which one runs, for how many minutes; calls a second and the seed: host/benches/soak/main.rs.
-SOAK ?= mixed
+# Which ones run, how long, and with how many changes; the rest: host/benches/soak/main.rs.
+SOAK ?= mixed reloads
+RELOADS ?= 10000
 soak: MINUTES ?= 10
 soak:
 	@sh plugins/setup.sh rust
-	cargo bench --package toolhost --bench soak -- run=$(SOAK) minutes=$(MINUTES) $(OPTIONS)
+	@kept=0; for run in $(SOAK); do \
+		cargo bench --package toolhost --bench soak -- run=$$run minutes=$(MINUTES) reloads=$(RELOADS) $(OPTIONS) || kept=1; \
+	done; exit $$kept
 
 # Each target of tests/fuzz for a minute; MINUTES=60 takes longer, TARGETS=lock takes one. What it
 # finds is in tests/fuzz/artifacts, and becomes a test.

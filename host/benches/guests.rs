@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use toolhost::author::{self, BuildRequest};
 
@@ -57,4 +58,14 @@ impl Guests {
         bytes[start..start + name.len()].copy_from_slice(name.as_bytes());
         bytes
     }
+}
+
+/// The guest `made`, made of this description; its source says what that can hold.
+pub(crate) fn made(mut component: Vec<u8>, description: &Value) -> Vec<u8> {
+    const MARKER: &[u8] = b"toolhost-test-made:{}";
+    let place = component.windows(MARKER.len()).position(|window| window == MARKER);
+    let start = place.expect("the marker") + MARKER.len() - 2;
+    let text = description.to_string();
+    component[start..start + text.len()].copy_from_slice(text.as_bytes());
+    component
 }

@@ -42,3 +42,7 @@ impl Latencies {
         Duration::ZERO
     }
 }
+
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -11,9 +11,10 @@ use std::time::Duration;
 use toolhost::Host;
 
 use crate::Options;
+use crate::latencies::millis;
 use crate::load::{self, Arrivals, Phase, Tally, lock};
 use crate::tools::{self, Kind, Nature};
-use crate::vitals::{Vitals, Watching};
+use crate::vitals::{Stays, Watching};
 
 /// How much longer the p99 of a good tool may be beside hostile ones.
 const P99_RATIO_MAX: f64 = 2.0;
@@ -24,14 +25,9 @@ const QUIET_P99_MIN: Duration = Duration::from_millis(1);
 const RATE_SHARE_MIN: f64 = 0.98;
 /// In so much time at least one hostile call of each kind must have run and not been refused.
 const HOSTILE_EVERY_MAX: Duration = Duration::from_secs(10);
-/// How much memory may grow: by the larger of these.
-const GROWTH_SHARE_MAX: f64 = 0.10;
-const GROWTH_MIB_MAX: f64 = 64.0;
-/// How many more open files there may be at the end.
-const MORE_FILES_MAX: usize = 16;
-/// And threads: a call may have one that waits for a disk, of which the runtime forgets none that
-/// was used within ten seconds.
-const MORE_THREADS_MAX: usize = 64;
+/// Guests that take memory come and go, and what stays is what counts; a call may have a thread that
+/// waits for a disk, of which the runtime forgets none that was used within ten seconds.
+const STAYS: Stays = Stays { parts: 5, growth_mib_max: 64.0, more_threads_max: 64 };
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Of the whole time, the quiet part.
 const QUIET_SHARE: f64 = 0.1;
@@ -73,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
     tools_table(&kinds, &quiet, &mixed, &mut broken);
     rates(&kinds, "quiet", &quiet, &mut broken, (options.rate, quiet_time, false));
     rates(&kinds, "mixed", &mixed, &mut broken, (options.rate, mixed_time, true));
-    memory(&vitals, &mut broken);
+    STAYS.table(&vitals, &mut broken);
     broken
 }
 
@@ -154,46 +150,6 @@ fn rates(
     }
 }
 
-/// Guests that take memory come and go; what stays is the least of a while.
-fn memory(vitals: &[Vitals], broken: &mut Vec<String>) {
-    let fifth = (vitals.len() / 5).max(1);
-    let least = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(f64::MAX, f64::min);
-    let most = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(0.0, f64::max);
-    println!(
-        "{:>8} {:>12} {:>12} {:>7} {:>7}",
-        "second", "least MiB", "most MiB", "files", "threads"
-    );
-    for part in vitals.chunks(fifth) {
-        let (files, threads) =
-            part.iter().fold((0, 0), |most, v| (v.files.max(most.0), v.threads.max(most.1)));
-        let (second, least, most) = (part[0].second, least(part), most(part));
-        println!("{second:>8} {least:>12.1} {most:>12.1} {files:>7} {threads:>7}");
-    }
-    // The first fifth warms up.
-    let parts: Vec<&[Vitals]> = vitals.chunks(fifth).collect();
-    let (warm, end) = (parts[1.min(parts.len() - 1)], parts[4.min(parts.len() - 1)]);
-    let (before, after) = (least(warm), least(end));
-    let growth = after - before;
-    println!("memory: {before:.1} MiB warm, {after:.1} MiB at the end: {growth:+.1} MiB");
-    if growth > GROWTH_MIB_MAX.max(before * GROWTH_SHARE_MAX) {
-        broken.push(format!("memory grew from {before:.1} MiB to {after:.1} MiB"));
-    }
-    let held = |part: &[Vitals], of: fn(&Vitals) -> usize| part.iter().map(of).min().unwrap_or(0);
-    let files: fn(&Vitals) -> usize = |v| v.files;
-    for (what, of, more_max) in
-        [("files", files, MORE_FILES_MAX), ("threads", |v| v.threads, MORE_THREADS_MAX)]
-    {
-        let (before, after) = (held(warm, of), held(end, of));
-        if after > before + more_max {
-            broken.push(format!("there were {before} {what} when warm and {after} at the end"));
-        }
-    }
-}
-
 fn wrong_count(tally: &Tally) -> u64 {
     tally.wrong_count.load(Ordering::Relaxed)
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

@@ -11,7 +11,7 @@ use toolhost::plugin::digest;
 use toolhost::tool::Code;
 use toolhost::{Config, Folder, Host, HostSettings, Origin, config};
 
-use crate::guests::build_rust;
+use crate::guests::{build_rust, made};
 
 /// Whose bounds a tool has to keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -180,14 +180,4 @@ fn pin(plugins: &Path, state: &Path, id: &str) {
 fn digest_of(plugins: &Path, id: &str) -> String {
     let component = fs::read(plugins.join(format!("{id}.wasm"))).expect("a guest");
     digest(&component).to_string()
-}
-
-/// The guest `made`, made of this description; its source says what that can hold.
-fn made(mut component: Vec<u8>, description: &Value) -> Vec<u8> {
-    const MARKER: &[u8] = b"toolhost-test-made:{}";
-    let place = component.windows(MARKER.len()).position(|window| window == MARKER);
-    let start = place.expect("the marker") + MARKER.len() - 2;
-    let text = description.to_string();
-    component[start..start + text.len()].copy_from_slice(text.as_bytes());
-    component
 }

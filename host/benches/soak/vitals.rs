@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How much memory may grow: by this share, if that is more than a number of MiB.
+const GROWTH_SHARE_MAX: f64 = 0.10;
+/// How many more open files there may be at the end.
+const MORE_FILES_MAX: usize = 16;
+
 /// What the process held at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Vitals {
@@ -59,5 +64,51 @@ impl Watching {
     pub(crate) fn end(self) -> Vec<Vitals> {
         self.stopped.store(true, Ordering::Relaxed);
         self.seen.join().expect("a watcher does not panic")
+    }
+}
+
+/// What the process may hold at the end, against the second part of its time; the first warms up.
+pub(crate) struct Stays {
+    /// Of the whole time.
+    pub(crate) parts: usize,
+    pub(crate) growth_mib_max: f64,
+    pub(crate) more_threads_max: usize,
+}
+
+impl Stays {
+    /// Prints a line for each part. What stays is the least of a while.
+    pub(crate) fn table(&self, vitals: &[Vitals], broken: &mut Vec<String>) {
+        let length = vitals.len().div_ceil(self.parts).max(1);
+        let least = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(f64::MAX, f64::min);
+        let most = |part: &[Vitals]| part.iter().map(|v| v.rss_mib).fold(0.0, f64::max);
+        println!(
+            "{:>8} {:>12} {:>12} {:>7} {:>7}",
+            "second", "least MiB", "most MiB", "files", "threads"
+        );
+        let parts: Vec<&[Vitals]> = vitals.chunks(length).collect();
+        for part in &parts {
+            let (files, threads) =
+                part.iter().fold((0, 0), |most, v| (v.files.max(most.0), v.threads.max(most.1)));
+            let (second, least, most) = (part[0].second, least(part), most(part));
+            println!("{second:>8} {least:>12.1} {most:>12.1} {files:>7} {threads:>7}");
+        }
+        let (warm, end) = (parts[1.min(parts.len() - 1)], parts[parts.len() - 1]);
+        let (before, after) = (least(warm), least(end));
+        let growth = after - before;
+        println!("memory: {before:.1} MiB warm, {after:.1} MiB at the end: {growth:+.1} MiB");
+        if growth > self.growth_mib_max.max(before * GROWTH_SHARE_MAX) {
+            broken.push(format!("memory grew from {before:.1} MiB to {after:.1} MiB"));
+        }
+        let held =
+            |part: &[Vitals], of: fn(&Vitals) -> usize| part.iter().map(of).min().unwrap_or(0);
+        let files: fn(&Vitals) -> usize = |v| v.files;
+        for (what, of, more_max) in
+            [("files", files, MORE_FILES_MAX), ("threads", |v| v.threads, self.more_threads_max)]
+        {
+            let (before, after) = (held(warm, of), held(end, of));
+            if after > before + more_max {
+                broken.push(format!("there were {before} {what} when warm and {after} at the end"));
+            }
+        }
     }
 }
