@@ -1,5 +1,5 @@
 //! What the house costs, against wasmtime alone: calls, loads, limits, the shelf, redaction,
-//! stores, the audit log. One table, one run.
+//! stores, the audit log, reloads. One table, one run.
 //!
 //! `make bench` runs it; `cargo bench -p toolhost -- kv` runs the part of this name alone. It
 //! asserts nothing: a budget that is not kept is printed as OVER.
@@ -15,6 +15,7 @@ mod limits;
 mod listing;
 mod loads;
 mod redact;
+mod reload;
 mod shelf;
 mod table;
 
@@ -26,7 +27,7 @@ fn main() {
     let mut table = table::Table::default();
     table.heading();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    if wanted("calls") || wanted("audit") || wanted("kv") || wanted("loads") {
+    if ["calls", "audit", "kv", "loads", "reload"].into_iter().any(wanted) {
         let guests = runtime.block_on(guests::build());
         if wanted("calls") {
             let host = runtime.block_on(calls::run(&mut table, &guests));
@@ -40,6 +41,9 @@ fn main() {
         }
         if wanted("loads") {
             runtime.block_on(loads::run(&mut table, &guests));
+        }
+        if wanted("reload") {
+            runtime.block_on(reload::run(&mut table, &guests));
         }
     }
     if wanted("limits") {
