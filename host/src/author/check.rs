@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::egress::RootError;
 use crate::limits::Limits;
-use crate::plugin::{Candidate, EngineError, Facts};
+use crate::plugin::{Candidate, EngineError, Facts, RunnerPlaces};
 use crate::text;
 
 pub use run::check;
@@ -108,6 +108,8 @@ pub struct CheckRequest {
     pub cache: Option<PathBuf>,
     /// The program that compiles; see [`Loader::compile_with`](crate::plugin::Loader::compile_with).
     pub compiler: Option<PathBuf>,
+    /// What runs scripts.
+    pub runners: RunnerPlaces,
 }
 
 /// Why nothing could be checked. What is wrong with the plugin is a [`Finding`].

@@ -95,6 +95,7 @@ async fn check(
             .map_err(|error| Failure::usage(error.to_string()))?,
         cache: settings.cache.clone(),
         compiler: settings.compiler.clone(),
+        runners: settings.runners.clone(),
     };
     let (_compiling, compiling) = watch::channel(BTreeSet::from([candidate.id.to_string()]));
     let checked = ui.while_waiting(author::check(&request), compiling).await;
