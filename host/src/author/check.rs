@@ -108,7 +108,7 @@ pub struct CheckRequest {
     pub cache: Option<PathBuf>,
     /// The program that compiles; see [`Loader::compile_with`](crate::plugin::Loader::compile_with).
     pub compiler: Option<PathBuf>,
-    /// What runs scripts.
+    /// Where the runners of scripts lie.
     pub runners: RunnerPlaces,
 }
 

@@ -11,6 +11,7 @@ use etcetera::base_strategy::Xdg;
 
 use super::Global;
 use super::failure::Failure;
+use super::new::BUILT_FROM;
 use super::ui;
 use crate::author::Places;
 use crate::authority::{Grants, OwnFolder, Variables};
@@ -117,14 +118,16 @@ impl Home {
     /// Where what builds scripts may lie: in the repository this program was built in, or
     /// installed from there.
     pub(super) fn building(&self) -> Places {
+        let sdk = Path::new(BUILT_FROM).join("sdk");
         let program = env::current_exe().ok();
-        // REPOSITORY/target/release/toolhost
-        let above = |levels| program.as_deref().and_then(|path| path.ancestors().nth(levels));
-        let places = |built: Option<&Path>, name: &str| {
-            let built = built.map(|folder| folder.join(name)).filter(|folder| folder.is_dir());
-            built.into_iter().chain([self.data.join(name)]).collect()
-        };
-        Places { sdks: places(above(3), "sdk"), tools: places(above(2), "tools") }
+        // TARGET/release/toolhost
+        let target = program.as_deref().and_then(|path| path.ancestors().nth(2));
+        let tools = target.map(|target| target.join("tools"));
+        let there = |place: Option<PathBuf>| place.filter(|folder| folder.is_dir()).into_iter();
+        Places {
+            sdks: there(fs::canonicalize(sdk).ok()).chain([self.data.join("sdk")]).collect(),
+            tools: there(tools).chain([self.data.join("tools")]).collect(),
+        }
     }
 
     /// This user's secrets.

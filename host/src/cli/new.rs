@@ -11,7 +11,7 @@ use crate::author::{self, Language, ScaffoldError, ScaffoldRequest, Scaffolded, 
 use crate::authority::quoted;
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
-const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(super) const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Makes a new plugin: a folder with one tool that works, its test and a README.
 ///
