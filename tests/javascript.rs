@@ -1,6 +1,8 @@
 //! JavaScript and TypeScript scripts, through the host and the program: what they can do, and how
 //! they are refused.
 
+use std::fs;
+
 use expect_test::expect;
 
 use crate::egress::server::Server;
@@ -78,20 +80,18 @@ async fn a_script_that_takes_too_long_to_load_is_stopped() {
 fn the_example_converts_a_page() {
     let lab = Lab::new().with_folder("plugins/html-to-markdown");
     let page = "<h1>Tea</h1><p>Is <b>hot</b>, says <a href='cup'>the cup</a>.</p>";
+    fs::write(lab.work().join("page.html"), page).expect("written");
     let transcript = [
         lab.run(&["list"]),
         lab.run(&["describe", "html_to_markdown"]),
-        lab.run_with(
-            &[
-                "call",
-                "html_to_markdown",
-                "--arg",
-                "html=@-",
-                "--arg",
-                "base_url=https://example.com/",
-            ],
-            page,
-        ),
+        lab.run(&[
+            "call",
+            "html_to_markdown",
+            "--arg",
+            "html=@page.html",
+            "--arg",
+            "base_url=https://example.com/",
+        ]),
         lab.run(&["call", "html_to_markdown", "--arg", "html=x", "--arg", "base_url=nowhere"]),
     ];
     expect![[r#"
@@ -127,10 +127,12 @@ fn the_example_converts_a_page() {
           toolhost call html_to_markdown '{"html":"<table><tr><th>Leaf<th>Minutes<tr><td>Green<td>2</table>"}'
         --- stderr
 
-        exit 2
+        exit 0
         --- stdout
+        # Tea
+
+        Is **hot**, says [the cup](https://example.com/cup).
         --- stderr
-        error: the file - cannot be read: No such file or directory (os error 2)
 
         exit 3
         --- stdout
@@ -153,5 +155,40 @@ async fn typescript_is_a_script_too() {
 async fn a_script_uses_what_it_asks_for_and_was_granted() {
     let server = Server::answering("HTTP/1.1 200 \r\ncontent-length: 6\r\n\r\nhello!").await;
     let mixed = include_str!("scripts/mixed.js");
-    uses_what_was_granted(&server, &Lab::new().with("mixed.js", mixed)).await;
+    let lab = Lab::new().with("mixed.js", mixed);
+    uses_what_was_granted(&server, &lab, &expect![[r#"
+        exit 1
+        --- stdout
+        --- stderr
+        refused: GET http://localhost:PORT/ is not granted: run `toolhost grant mixed --http 'http://localhost:*'`
+        error[failed]: TypeError: no answer from http://localhost:PORT: the host refused the request, or the network failed. If it is not granted: `toolhost grant ID --http http://localhost:PORT` with the id of this plugin, which must ask for it with need.http: NetworkError when attempting to fetch resource (mixed.js:61)
+
+        exit 1
+        --- stdout
+        --- stderr
+        error[failed]: KvError: the store of plugin:mixed is not granted: run `toolhost grant mixed --kv` (mixed.js:51)
+
+        exit 0
+        --- stdout
+        plugin:mixed may use the HTTP host http://localhost:PORT, as long as its bytes are sha256:DIGEST
+        plugin:mixed may use the variable GREETING, as long as its bytes are sha256:DIGEST
+        plugin:mixed may use the secret TOKEN@localhost:PORT:header=x-token, as long as its bytes are sha256:DIGEST
+        plugin:mixed may use a store of its own, as long as its bytes are sha256:DIGEST
+        --- stderr
+
+        exit 0
+        --- stdout
+        {"status":200,"text":"hello!","token":true}
+        --- stderr
+
+        exit 0
+        --- stdout
+        1
+        --- stderr
+
+        exit 0
+        --- stdout
+        42
+        --- stderr
+    "#]]).await;
 }

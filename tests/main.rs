@@ -39,6 +39,7 @@ mod registry;
 mod reload;
 mod reload_soak;
 mod requests;
+mod scripted;
 mod scripts;
 mod secrets;
 mod serve;

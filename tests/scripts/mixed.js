@@ -5,7 +5,7 @@ import {
 } from 'toolhost-sdk';
 
 plugin('mixed', '1.2.3', { toolset: 'mixed' });
-need.http('localhost:*', { reason: 'to ask a server', tools: ['ask'] });
+need.http('http://localhost:*', { reason: 'to ask a server', tools: ['ask'] });
 need.secret('TOKEN', { hosts: ['localhost:*'], header: 'x-token' }, { reason: 'to be let in', tools: ['ask'] });
 need.kv({ reason: 'to count' });
 need.env('GREETING');
@@ -33,7 +33,8 @@ tool(repeat, {
  * @param {{ city: string, zip?: integer }} place The place.
  * @param {string[]} [tags] What it is like.
  */
-function locate({ place }) {
+function locate({ place, tags = [] }) {
+  log.debug(tags.join());
   return structured({ city: place.city.toUpperCase(), zip: place.zip ?? null });
 }
 tool(locate, {

@@ -8,7 +8,7 @@ from toolhost import (BadArguments, Context, Field, Image, Json, NotAvailable, O
                       fetch, kv, log, need, plugin, progress, secrets, tool)
 
 plugin("mixed", "1.2.3")
-need.http("localhost:*", reason="to ask a server", tools=["ask"])
+need.http("http://localhost:*", reason="to ask a server", tools=["ask"])
 need.secret("TOKEN", "localhost:*", header="x-token", reason="to be let in", tools=["ask"])
 need.kv(reason="to count")
 need.env("GREETING")

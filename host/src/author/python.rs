@@ -6,8 +6,15 @@ use std::path::Path;
 use super::kit::{self, Kit};
 use super::{BuildError, BuildRequest};
 
-/// Variables that would give the builder other modules than the SDK's.
-const NOT_PASSED_ON: [&str; 4] = ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"];
+/// Variables that would give the builder other modules than the SDK's, or bury what it says.
+const NOT_PASSED_ON: [&str; 6] = [
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "VIRTUAL_ENV",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+];
 
 /// Builds the script at `source`, a file or a folder.
 pub(super) async fn build(

@@ -40,6 +40,8 @@ use crate::turns::Party;
 const READS_MAX: usize = 5;
 /// A component of more bytes takes seconds to compile.
 const LARGE_BYTES: usize = 4 << 20;
+/// What is shown of a `register` that refuses: the SDKs name what is allowed.
+const REFUSED_CHARS_MAX: usize = 600;
 /// How long to wait for its writer to finish.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -336,7 +338,7 @@ impl Loader {
         })?;
         let registration = answer.map_err(|message| {
             let message = convert::bounded(message, limits.error_bytes_max.as_usize());
-            LoadError::RegisterRefused(text::cut(&text::one_line(&message), 300))
+            LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
         })?;
         convert::registration(registration, exported, limits)
     }

@@ -1,0 +1,314 @@
+//! Plugins that are scripts, in the words of every command: found, shown, granted, changed.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::support::{Lab, without_digests};
+
+const WORDS: &str = r#"from toolhost import kv, need, tool
+from lib.count import count
+
+need.kv(reason="to remember")
+
+@tool(toolset="text", examples=[({"text": "a b"}, "2")])
+def count_words(text: str) -> int:
+    """Counts the words of a text.
+
+    Args:
+        text: The text.
+    """
+    kv.set("last", text)
+    return count(text)
+"#;
+
+/// A folder `words` that is a script.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.plugins().join("words/lib")).expect("a folder");
+    lab.with("words/plugin.py", WORDS)
+        .with("words/lib/count.py", "def count(text):\n    return len(text.split())\n")
+}
+
+#[test]
+fn commands_show_a_script() {
+    let lab = lab();
+    let transcript = [
+        lab.run(&["inspect", "plugins/words"]),
+        lab.run(&["inspect", "plugins/words/plugin.py"]).lines().next().expect("a line").to_owned(),
+        lab.run(&["describe", "count_words"]),
+        lab.run(&["explain", "count_words"]),
+        lab.run(&["check", "plugins/words"]),
+        lab.run(&["probe", "plugins/words", "count_words", r#"{"text": "a"}"#]),
+    ];
+    // Times are of no concern.
+    let stable = |line: &str| match line.split_once(" ms") {
+        Some((before, after)) => {
+            let before =
+                before.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+            format!(
+                "{}N ms{after}",
+                before.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
+            )
+        }
+        None => line.to_owned(),
+    };
+    let said: Vec<String> = without_digests(&transcript.join("\n")).lines().map(stable).collect();
+    expect![[r#"
+        exit 0
+        --- stdout
+        plugin:words is plugin 0.0.0
+          file       plugins/words
+          size       360 bytes
+          digest     sha256:DIGEST
+          contract   0.1.0
+          made with  Rust, component-init-transform 0.2.0, rustc 1.75.0, wit-component 0.245.1
+
+        Asks for, and gets what of it you grant:
+          kv: to keep values from one call to the next
+              for all tools; its reason: to remember
+
+        Imports, which are what it could ask for at most:
+          refuses without a grant: files, network, HTTP, environment, secrets, values kept between calls, something this list does not know
+          reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
+          It contains CPython: these imports come with the Python runtime and say nothing about this tool.
+
+        Tools:
+          count_words  (toolset text)
+              Counts the words of a text.
+              arguments: text (string)
+
+        Warnings: none
+
+        Tokens of each definition in a prompt:
+              61  count_words
+              61  in total
+        --- stderr
+
+        exit 0
+        exit 0
+        --- stdout
+        count_words  (toolset text, from plugin:words)
+
+        Counts the words of a text.
+
+        Arguments:
+          text  (string, required)
+              The text.
+
+        Examples:
+          toolhost call count_words '{"text":"a b"}'
+
+        Asks for:
+          kv {}: to remember
+        --- stderr
+
+        exit 0
+        --- stdout
+        plugin:words
+          file: plugins/words (in a project's folder: untrusted, so it takes no name from another)
+          digest: sha256:DIGEST
+          plugin: plugin 0.0.0, built for contract 0.1.0
+          registered: `count_words` by plugin:words
+          asks for: kv {}: to remember
+          granted: nothing
+
+        count_words of plugin:words
+          toolset: text
+          requires: nothing
+          available: yes
+          may: only compute and answer
+          session: has it, as it has every tool
+          hooks: none
+          listed: yes
+
+        It is listed and can be called.
+        --- stderr
+
+        exit 0
+        --- stdout
+        plugins/words is plugin 0.0.0: 1 tool, 360 bytes
+        warning[annotations] count_words: it does not say whether it changes anything outside itself; set the annotation `read-only` to true or false
+        note[example] count_words /examples/0: skipped: needs `--kv`; try it with `toolhost probe --with`, or add one that needs nothing
+
+        TOOL         EXAMPLES   CALL  TOKENS
+        count_words  1 skipped  -     61
+        61 tokens in all; `register` takes N ms
+
+        0 errors, 1 warning, 1 note
+        --- stderr
+
+        exit 0
+        --- stdout
+        Every grant was denied.
+
+        The tool gave no answer [failed]: the store of plugin:words is not granted: run `toolhost grant words --kv`
+
+        It tried in vain:
+          the store of plugin:words (is not granted)  [kv]
+
+        To let it come further in another probe:
+          toolhost probe plugins/words count_words '{"text": "a"}' --with kv
+        To grant it for good:
+          toolhost grant words --kv
+        --- stderr
+    "#]].assert_eq(&(said.join("\n") + "\n"));
+}
+
+#[test]
+fn a_grant_is_for_every_module_of_a_script() {
+    let lab = lab();
+    let grant = lab.run(&["grant", "words", "--kv"]);
+    let called = lab.run(&["call", "count_words", "--arg", "text=a b"]);
+    // One module changes, and no other file of the folder counts.
+    fs::write(lab.plugins().join("words/test_plugin.py"), "").expect("written");
+    let tested = lab.run(&["call", "count_words", "--arg", "text=a b"]);
+    assert_eq!(called, tested);
+    fs::write(lab.plugins().join("words/lib/count.py"), "def count(text):\n    return 7\n")
+        .expect("written");
+    let transcript = [
+        grant,
+        called,
+        lab.run(&["list"]),
+        lab.run(&["call", "count_words", "--arg", "text=a b"]),
+        lab.run(&["trust", "words", "--yes"]),
+        lab.run(&["call", "count_words", "--arg", "text=a b"]),
+    ];
+    expect![[r#"
+        exit 0
+        --- stdout
+        plugin:words may use a store of its own, as long as its bytes are sha256:DIGEST
+        --- stderr
+
+        exit 0
+        --- stdout
+        2
+        --- stderr
+
+        exit 0
+        --- stdout
+        TOOL         TOOLSET  SOURCE        STATE              TOKENS
+        count_words  text     plugin:words  ready, kept build  61
+        result_read  results  builtin       ready              166
+
+        Pending:
+          plugin:words: its bytes are not those that were trusted; its build sha256:DIGEST keeps serving; look at it with `toolhost inspect plugins/words`, then run `toolhost trust words`
+        --- stderr
+
+        exit 0
+        --- stdout
+        2
+        --- stderr
+
+        exit 0
+        --- stdout
+        plugin:words: plugins/words
+          digest   sha256:DIGEST
+          made as  plugin 0.0.0, 344 bytes
+          tools    count_words
+          asks for kv {}: to remember
+          granted  --kv
+          pending  its bytes are not those that were trusted; its build sha256:DIGEST keeps serving
+        plugin:words is trusted, as long as its bytes are sha256:DIGEST
+        --- stderr
+
+        exit 0
+        --- stdout
+        7
+        --- stderr
+    "#]].assert_eq(&without_digests(&transcript.join("\n")));
+}
+
+#[test]
+fn two_scripts_cannot_have_one_tool_or_one_id() {
+    let script = |name: &str| {
+        format!(
+            "from toolhost import tool\n\n@tool()\ndef {name}() -> str:\n    \"\"\"Says.\"\"\"\n    return __name__\n"
+        )
+    };
+    let lab = Lab::new()
+        .with("a.py", script("say"))
+        .with("b.py", script("say"))
+        .with("c.py", script("other"))
+        .with("c.js", "")
+        .with("d.wasm", "hello")
+        .with("d.py", script("third"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        TOOL         TOOLSET  SOURCE    STATE             TOKENS
+        result_read  results  builtin   ready             166
+        say          a        plugin:a  ready, untrusted  36
+
+        Not loaded:
+          plugins/c.js: `c.js` and `c.py` have the same plugin id `c`; rename or remove all but one
+          plugins/c.py: `c.js` and `c.py` have the same plugin id `c`; rename or remove all but one
+          plugins/d.py: `d.py` and `d.wasm` have the same plugin id `d`; rename or remove all but one
+          plugins/d.wasm: `d.py` and `d.wasm` have the same plugin id `d`; rename or remove all but one
+
+        Left out:
+          plugin:b `say`: `say` is already registered by plugin:a; remove plugin:a or plugin:b, or rename the tool of one of them
+        --- stderr
+
+        exit 0
+        --- stdout
+        a
+        --- stderr
+    "#]].assert_eq(&[lab.run(&["list"]), lab.run(&["call", "say"])].join("\n"));
+}
+
+#[test]
+fn a_component_of_a_script_is_built_beside_no_script() {
+    let lab = lab();
+    let transcript = [
+        lab.run(&["build", "plugins/words"]),
+        lab.run(&["build", "plugins/words", "--out", "dist", "--json"]),
+        lab.run(&["inspect", "dist/words.wasm"]).lines().next().expect("a line").to_owned(),
+        lab.run(&["call", "count_words", "--arg", "text=a b c", "--plugins", "dist"]),
+    ];
+    let said = without_digests(&transcript.join("\n"));
+    let said: Vec<&str> = said.lines().filter(|line| !line.contains("\"bytes\"")).collect();
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: plugins has the script `words`; beside it `words.wasm` would have the same plugin id, and neither would be loaded. Put the component elsewhere, with `--out dist`
+
+        exit 0
+        --- stdout
+        [
+          {
+            "id": "words",
+            "path": "dist/words.wasm",
+            "digest": "sha256:DIGEST",
+          }
+        ]
+        --- stderr
+
+        exit 0
+        exit 1
+        --- stdout
+        --- stderr
+        error[failed]: the store of plugin:words is not granted: run `toolhost grant words --kv`
+    "#]].assert_eq(&(said.join("\n") + "\n"));
+}
+
+#[test]
+fn the_program_says_where_files_are() {
+    let lab = Lab::new();
+    let all = lab.run(&["where"]);
+    let shown: Vec<&str> = all.lines().filter(|line| !line.starts_with("cache ")).collect();
+    expect![[r#"
+        exit 0
+        --- stdout
+        configuration  HOME/toolhost.toml
+        plugins        HOME/plugins
+        bundled        HOME/bundled
+        runners        HOME/runners
+        data           HOME
+        state          HOME/state
+        --- stderr
+    "#]]
+    .assert_eq(&(shown.join("\n") + "\n"));
+    assert_eq!(lab.run(&["where", "runners"]), "exit 0\n--- stdout\nHOME/runners\n--- stderr\n");
+}
