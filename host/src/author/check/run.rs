@@ -93,7 +93,6 @@ fn loader(request: &CheckRequest, limits: &Arc<Limits>) -> Result<Loader, CheckE
     {
         tracing::warn!("{error}; until then every check compiles anew");
     }
-    loader.run_scripts_with(request.runners.clone());
     // Whatever it tries in vain is remembered, so that it can be told what an example needs.
     loader.probe().map_err(CheckError::Decoy)?;
     Ok(loader)
