@@ -39,29 +39,106 @@ fn a_script_is_developed() {
     fs::create_dir(&source).expect("a folder");
     let write = |text: &str| fs::write(source.join("plugin.py"), text).expect("written");
     write(WORDS);
-    develop(&lab, &expect![[r#""#]]);
+    develop(
+        &lab,
+        &expect![[r#"
+        exit 0
+        --- stdout
+        words: live, count (built in N ms, loaded in N ms)
+        count (N ms)
+          {
+            "words": 3
+          }
+        --- stderr
+    "#]],
+    );
     assert_eq!(fs::read_to_string(lab.plugins().join("words/plugin.py")).expect("copied"), WORDS);
     // Not what its example says.
     write(&WORDS.replace("len(text.split())", "7"));
-    develop(&lab, &expect![[r#""#]]);
+    develop(
+        &lab,
+        &expect![[r#"
+        exit 1
+        --- stdout
+        --- stderr
+        words: not loaded (built in N ms, loaded in N ms): example 1 of `count`: expected `2` in the output, which is `{"words":7}`; correct the tool or its example
+        the build before keeps serving
+    "#]],
+    );
     write(&WORDS.replace("text.split())}", "text.split(}"));
-    develop(&lab, &expect![[r#""#]]);
+    develop(
+        &lab,
+        &expect![[r#"
+        exit 1
+        --- stdout
+        --- stderr
+        words: not loaded (built in N ms, loaded in N ms): `register` says: plugin.py:13: SyntaxError: closing parenthesis '}' does not match opening parenthesis '('
+        the build before keeps serving
+    "#]],
+    );
     // Another shape.
     write(
         &WORDS
             .replace("text: str)", "text: str, top: int)")
             .replace(r#""a b"}"#, r#""a b", "top": 1}"#),
     );
-    develop(&lab, &expect![[r#""#]]);
+    develop(
+        &lab,
+        &expect![[r#"
+        exit 1
+        --- stdout
+        words: live, count (built in N ms, loaded in N ms)
+          breaking: tool count: top is required
+          compatible: tool count: its examples
+        count (N ms)
+          {
+            "error": "invalid arguments for `count`: /: \"top\" is a required property",
+            "code": "invalid_arguments",
+            "errors": [
+              {
+                "path": "",
+                "message": "/: \"top\" is a required property"
+              }
+            ]
+          }
+        --- stderr
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_nothing_to_develop_says_so() {
     let lab = Lab::new();
     fs::create_dir(lab.work().join("empty")).expect("a folder");
-    expect![[r#""#]].assert_eq(&lab.run(&["dev", "empty"]));
-    expect![[r#""#]].assert_eq(&lab.run(&["dev", "gone"]));
-    expect![[r#""#]].assert_eq(&lab.run(&["dev", "empty", "--json"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: HOME/project/empty is nothing to build; name a folder with Cargo.toml (Rust), plugin.py (Python) or plugin.js, .mjs or .ts (JavaScript), or the file of a script
+        hint: `toolhost new NAME --lang rust|python|javascript` makes one
+    "#]].assert_eq(&lab.run(&["dev", "empty"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: gone: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&lab.run(&["dev", "gone"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: `toolhost dev` is for a terminal, and prints no JSON
+        hint: `toolhost build --json`, `toolhost check --json` and `toolhost audit --json` do
+    "#]]
+    .assert_eq(&lab.run(&["dev", "empty", "--json"]));
+}
+
+/// What `rollback say` prints, without digests.
+fn rolled(lab: &Lab, more: &[&str]) -> String {
+    let said = lab.run(&[&["rollback", "say"], more].concat());
+    let digests = regex::Regex::new(r"\b[0-9a-f]{12}\b").expect("a pattern");
+    digests.replace_all(&said, "DIGEST").into_owned()
 }
 
 #[test]
@@ -70,18 +147,60 @@ fn a_person_goes_back_and_forth() {
         |text: &str| made(&json!({ "tools": [{ "name": "say", "answer": { "text": text } }] }));
     let lab = Lab::new();
     let answer = |lab: &Lab| lab.run(&["call", "say"]);
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: there is no plugin `say`
+        hint: `toolhost list` shows all plugins; `--plugins DIR` names another folder
+    "#]]
+    .assert_eq(&rolled(&lab, &[]));
     for text in ["one", "two", "three"] {
         fs::write(lab.plugins().join("say.wasm"), says(text)).expect("written");
         assert_eq!(answer(&lab), format!("exit 0\n--- stdout\n{text}\n--- stderr\n"));
     }
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say", "--list"]));
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        BUILD         STATE
+        DIGEST  serves, the file
+        DIGEST
+        DIGEST
+        --- stderr
+    "#]]
+    .assert_eq(&rolled(&lab, &["--list"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        plugin:say: its build sha256:DIGEST serves from now on
+        given up: DIGEST; `toolhost rollback say DIGEST` takes one of them back
+        --- stderr
+    "#]]
+    .assert_eq(&rolled(&lab, &[]));
     assert!(answer(&lab).contains("\ntwo\n"));
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        plugin:say: its build sha256:DIGEST serves from now on
+        given up: DIGEST, DIGEST; `toolhost rollback say DIGEST` takes one of them back
+        --- stderr
+    "#]]
+    .assert_eq(&rolled(&lab, &[]));
     assert!(answer(&lab).contains("\none\n"));
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say"]));
-    expect![[r#""#]].assert_eq(&lab.run(&["rollback", "say", "ffff"]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: no earlier build of plugin:say is kept; builds are kept from the second that is in order on
+        hint: `toolhost rollback say --list` shows the builds that are kept
+    "#]].assert_eq(&rolled(&lab, &[]));
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: no kept build of plugin:say has the digest ffff; kept are sha256:DIGEST, sha256:DIGEST, sha256:DIGEST
+        hint: `toolhost rollback say --list` shows the builds that are kept
+    "#]].assert_eq(&rolled(&lab, &["ffff"]));
     // Forth again, and what is saved anew counts.
     let digest = toolhost::plugin::digest(&says("three"));
     let forth = lab.run(&["rollback", "say", &digest[..10]]);

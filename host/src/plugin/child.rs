@@ -22,6 +22,8 @@ use crate::text;
 pub const COMPILE_COMMAND: &str = "compile-component";
 /// Code is some times larger than the component.
 const CODE_BYTES_MAX: u64 = 2 << 30;
+/// The exit code of a Rust program that panicked.
+const PANICKED: i32 = 101;
 /// CPU seconds between the warning and the end.
 const CPU_SECONDS_OF_GRACE: u64 = 2;
 
@@ -72,7 +74,8 @@ fn died(end: End, stderr: &str, limits: &Limits) -> String {
         {
             format!("it takes more than `compile_cpu_time_max` of {cpu_time}")
         }
-        End::Signal(signal) if signal == Signal::ABORT.as_raw() && stderr.contains("memory") => {
+        // Where memory is refused, parts of the compiler abort, and others panic.
+        End::Signal(_) | End::Code(PANICKED) if stderr.contains("memory") => {
             format!("it takes more than `compile_memory_bytes_max` of {memory} bytes")
         }
         End::Signal(signal) => format!("the compiler crashed (signal {signal})"),
