@@ -205,7 +205,7 @@ fn build_says_what_is_wrong() {
         exit 2
         --- stdout
         --- stderr
-        error: plugins has no Cargo.toml; name the folder of a Rust plugin, or of a workspace of them
+        error: plugins is nothing to build; name a folder with Cargo.toml (Rust), plugin.py (Python) or plugin.js, .mjs or .ts (JavaScript), or the file of a script
     "#]].assert_eq(&lab.run(&["build", "plugins"]));
 }
 
