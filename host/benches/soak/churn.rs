@@ -101,6 +101,7 @@ impl Churn {
         let folder = settings.folders[0].path.canonicalize().expect("a folder");
         let told: Vec<Told> = (0..NAMES).map(|_| Told::default()).collect();
         let (mut plugins, mut known) = (BTreeMap::new(), BTreeSet::new());
+        #[expect(clippy::needless_range_loop, reason = "it is a place in two tables")]
         for place in 0..NAMES {
             let is_there = place < PLUGINS;
             let text = is_there.then(|| text(place, 0));
@@ -276,7 +277,7 @@ impl Churn {
             return Err(format!("never in the catalog; {:?}", self.status(id)));
         }
         taken.callable = Some(saved.elapsed());
-        let outcome = self.host.call(Call::new(&name(tool), "{}")).await;
+        let outcome = self.host.call(Call::new(name(tool), "{}")).await;
         if !says(&outcome, &answer) {
             return Err(format!("`{answer}` was to be answered: {outcome:?}"));
         }
@@ -437,7 +438,7 @@ async fn call_all_the_time(
     while !stopped.load(Ordering::SeqCst) {
         let tool = random.random_range(0..NAMES);
         let from = told[tool].settled.load(Ordering::SeqCst);
-        let outcome = host.call(Call::new(&name(tool), "{}")).await;
+        let outcome = host.call(Call::new(name(tool), "{}")).await;
         // What was told of until now may have been there.
         let texts = told[tool].texts.lock().expect("no panic")[from..].to_vec();
         let is_unknown =
@@ -462,7 +463,8 @@ async fn call_all_the_time(
 }
 
 fn says(outcome: &Outcome, text: &str) -> bool {
-    outcome.result.is_ok() && outcome.to_json_text() == json!({ "result": text }).to_string()
+    let expected = json!({ "result": text }).to_string();
+    outcome.result.is_ok() && outcome.to_json_text() == expected
 }
 
 fn find(shown: &Shown, id: usize) -> Option<&SourceStatus> {

@@ -284,7 +284,10 @@ fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
 /// Stand-ins where hooks were granted that could stop or change a call, and are not there: a guard
 /// that is changed, damaged or removed must not let pass what it was to stop.
 #[derive(Default)]
-pub(super) struct Guards(HashMap<(PluginId, Option<PathBuf>), (Vec<HookGrant>, Arc<dyn Hooks>)>);
+pub(super) struct Guards(HashMap<(PluginId, Option<PathBuf>), StandIn>);
+
+/// What was granted, and what stands for it.
+type StandIn = (Vec<HookGrant>, Arc<dyn Hooks>);
 
 impl Guards {
     /// The stand-in for what was granted; the same as long as that is.
