@@ -59,19 +59,19 @@ fn commands_show_a_script() {
         --- stdout
         plugin:words is plugin 0.0.0
           file       plugins/words
-          size       360 bytes
-          digest     sha256:DIGEST
+          size       360 bytes of Python, run by the host's runner of it
+          digest     sha256:DIGEST, of its modules and the runner
           contract   0.1.0
-          made with  Rust, component-init-transform 0.2.0, rustc 1.75.0, wit-component 0.245.1
+          runner     made with Rust, component-init-transform 0.2.0, rustc 1.75.0, wit-component 0.245.1
 
         Asks for, and gets what of it you grant:
           kv: to keep values from one call to the next
               for all tools; its reason: to remember
 
         Imports, which are what it could ask for at most:
-          refuses without a grant: files, network, HTTP, environment, secrets, values kept between calls, something this list does not know
+          refuses without a grant: files, network, HTTP, environment, secrets, values kept between calls
           reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
-          It contains CPython: these imports come with the Python runtime and say nothing about this tool.
+          Its runner contains CPython: these imports come with the Python runtime and say nothing about this tool.
 
         Tools:
           count_words  (toolset text)

@@ -19,6 +19,7 @@ use crate::host::{self, InspectError};
 use crate::plugin::{LoadError, Loaded};
 use crate::registry::SourceReport;
 use crate::schema::{Definition, Format, tokens};
+use crate::script::Language;
 use crate::suspicion::{Suspicion, Texts, suspicions};
 use crate::text;
 use crate::text::suspect::visible;
@@ -122,6 +123,7 @@ impl<'a> Inspected<'a> {
             "version": facts.version,
             "digest": format!("sha256:{}", facts.digest),
             "bytes": facts.bytes,
+            "script": facts.script.map(Language::word),
             "contract": facts.contract.to_string(),
             "made_with": facts.toolchain.producers,
             "needs": registration.needs.iter().map(need).collect::<Vec<_>>(),

@@ -18,7 +18,7 @@ pub(super) struct Ceiling<'a> {
 /// How names of interfaces begin, what they are in words, and whether they refuse without a
 /// grant. The rest reaches nothing outside the plugin's own call. The first that fits counts,
 /// and in this order they are shown.
-const SORTS: [(&str, &str, bool); 20] = [
+const SORTS: [(&str, &str, bool); 21] = [
     ("wasi:filesystem/", "files", true),
     ("wasi:sockets/", "network", true),
     ("wasi:http/", "HTTP", true),
@@ -40,6 +40,8 @@ const SORTS: [(&str, &str, bool); 20] = [
     ("wasi:io/", "waiting and streams", false),
     // It has types only.
     ("toolhost:plugin/types", "contract", false),
+    // A runner's: its script, which the host has read.
+    ("toolhost:plugin/script", "contract", false),
 ];
 /// What this list does not know is taken for the worst.
 const UNKNOWN: &str = "something this list does not know";

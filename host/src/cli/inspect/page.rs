@@ -30,12 +30,24 @@ impl Inspected<'_> {
         let (name, version) = (shown(&facts.name), shown(&facts.version));
         ui.line(&format!("{} is {name} {version}", registration.source))?;
         ui.line(&format!("  file       {}", one_line(self.file)))?;
-        ui.line(&format!("  size       {} bytes", facts.bytes))?;
-        ui.line(&format!("  digest     sha256:{}", facts.digest))?;
+        let bytes = facts.bytes;
+        match facts.script {
+            None => ui.line(&format!("  size       {bytes} bytes"))?,
+            Some(language) => ui.line(&format!(
+                "  size       {bytes} bytes of {}, run by the host's runner of it",
+                language.name()
+            ))?,
+        }
+        let of = facts.script.map_or("", |_| ", of its modules and the runner");
+        ui.line(&format!("  digest     sha256:{}{of}", facts.digest))?;
         ui.line(&format!("  contract   {}", facts.contract))?;
         if !facts.toolchain.producers.is_empty() {
             let producers = facts.toolchain.producers.join(", ");
-            ui.line(&format!("  made with  {}", shown(&producers)))?;
+            let what = match facts.script {
+                Some(_) => "runner     made with",
+                None => "made with ",
+            };
+            ui.line(&format!("  {what} {}", shown(&producers)))?;
         }
         match self.warnings.len() {
             0 => Ok(()),
@@ -73,6 +85,7 @@ impl Inspected<'_> {
             Some(runtime) => {
                 let engine = match runtime.engine {
                     "" => String::new(),
+                    engine if facts.script.is_some() => format!("Its runner contains {engine}: "),
                     engine => format!("It contains {engine}: "),
                 };
                 ui.line(&format!("  {engine}{}.", ceiling::runtime_sentence(runtime)))
