@@ -329,7 +329,8 @@ fn grants_count_while_the_host_runs() {
     assert!(granted.starts_with("exit 0"), "{granted}");
     let wait = |client: &mut Client, ask: &mut dyn FnMut(&mut Client) -> String, wanted: &str| {
         let start = std::time::Instant::now();
-        while ask(client) != json!(wanted).to_string() {
+        let wanted = json!(wanted).to_string();
+        while ask(client) != wanted {
             assert!(start.elapsed() < PATIENCE, "never {wanted}");
             std::thread::sleep(Duration::from_millis(10));
         }
