@@ -51,7 +51,7 @@ pub(super) mod script {
         imports: { default: trappable },
     });
 
-    pub(in crate::plugin) use toolhost::plugin::script::{Host, Module};
+    pub(in crate::plugin) use self::toolhost::plugin::script::{Host, Module};
 }
 
 pub(super) use base::toolhost::plugin::types;
