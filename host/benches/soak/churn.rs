@@ -101,11 +101,10 @@ impl Churn {
         let folder = settings.folders[0].path.canonicalize().expect("a folder");
         let told: Vec<Told> = (0..NAMES).map(|_| Told::default()).collect();
         let (mut plugins, mut known) = (BTreeMap::new(), BTreeSet::new());
-        #[expect(clippy::needless_range_loop, reason = "it is a place in two tables")]
-        for place in 0..NAMES {
+        for (place, told) in told.iter().enumerate() {
             let is_there = place < PLUGINS;
             let text = is_there.then(|| text(place, 0));
-            told[place].texts.lock().expect("no panic").push(text);
+            told.texts.lock().expect("no panic").push(text);
             if is_there {
                 let bytes = make(&description(place, 0));
                 fs::write(folder.join(file(place)), &bytes).expect("written");
@@ -463,8 +462,7 @@ async fn call_all_the_time(
 }
 
 fn says(outcome: &Outcome, text: &str) -> bool {
-    let expected = json!({ "result": text }).to_string();
-    outcome.result.is_ok() && outcome.to_json_text() == expected
+    outcome.result.is_ok() && outcome.to_json_text() == *json!({ "result": text }).to_string()
 }
 
 fn find(shown: &Shown, id: usize) -> Option<&SourceStatus> {
