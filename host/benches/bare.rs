@@ -74,7 +74,11 @@ impl Drop for Clock {
 
 impl Bare {
     pub(crate) fn new() -> Bare {
-        let config = toolhost::plugin::bare::config(&Limits::default(), Some(INSTANCES_MAX));
+        let config = toolhost::plugin::bare::config(
+            &Limits::default(),
+            Some(INSTANCES_MAX),
+            toolhost::plugin::bare::Speed::OfCalls,
+        );
         let engine = Engine::new(&config).expect("an engine");
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("WASI");

@@ -186,7 +186,22 @@ async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
     loaded_with(ui, Home::from_environment()?.settings(global)?).await
 }
 
-/// The same, with settings.
+/// Starts a host and waits until this tool has loaded, or else everything: what is wanted now does
+/// not wait for scripts whose runner has to be compiled first.
+async fn host_with_tool(ui: &Ui, global: &Global, tool: &str) -> Result<Host, Failure> {
+    let settings = Home::from_environment()?.settings(global)?;
+    let host = Host::start(settings).map_err(Failure::start)?;
+    let ready = async {
+        host.started().await;
+        if host.catalog().find(tool).is_none() {
+            host.loaded().await;
+        }
+    };
+    ui.while_waiting(ready, host.compiling()).await;
+    Ok(host)
+}
+
+/// Starts a host with settings, and waits until everything has loaded.
 async fn loaded_with(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
     let host = Host::start(settings).map_err(Failure::start)?;
     ui.while_waiting(host.loaded(), host.compiling()).await;

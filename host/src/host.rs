@@ -117,7 +117,7 @@ pub struct Host {
     alone: Session,
     sources: watch::Receiver<Shown>,
     loading: JoinHandle<()>,
-    compiling: watch::Receiver<BTreeSet<String>>,
+    loader: Arc<Loader>,
     audit: Arc<Audit>,
 }
 
@@ -155,10 +155,9 @@ impl Host {
         let toolsets = Arc::new(settings.config.toolsets.clone());
         let alone = Session::alone(Arc::clone(&toolsets), &limits);
         let config = Arc::new(settings.config.clone());
-        let compiling = loader.compiling();
         let (shown, sources) = watch::channel(Shown::default());
         let parts = Parts {
-            loader,
+            loader: Arc::clone(&loader),
             registry: Arc::clone(&registry),
             quarantine: Arc::clone(&quarantine),
             audit: Arc::clone(&audit),
@@ -184,7 +183,7 @@ impl Host {
             alone,
             sources,
             loading,
-            compiling,
+            loader,
             audit,
         })
     }
@@ -202,6 +201,17 @@ impl Host {
         }
     }
 
+    /// Waits until every plugin has loaded or failed once, but scripts whose runner is still being
+    /// compiled: that takes as long as all else together, and is done once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn started(&self) {
+        let mut sources = self.sources.clone();
+        // Otherwise loading was stopped.
+        let _ = sources.wait_for(|shown| shown.started).await;
+    }
+
     /// What became of every plugin so far, whenever that changes.
     pub fn sources(&self) -> watch::Receiver<Shown> {
         self.sources.clone()
@@ -214,7 +224,7 @@ impl Host {
 
     /// The plugins being compiled, by id, as they come and go.
     pub fn compiling(&self) -> watch::Receiver<BTreeSet<String>> {
-        self.compiling.clone()
+        self.loader.compiling()
     }
 
     /// Asks every tool that can tell whether it can work at present, side by side; returns the
@@ -237,6 +247,12 @@ impl Host {
         let found =
             |entry: &Entry| Some((entry.tool.spec().name.to_string(), self.quarantine.of(entry)?));
         catalog.tools().into_iter().filter_map(found).collect()
+    }
+
+    /// Says that the component with this digest is the user's own, and lasts until its next build:
+    /// it is compiled several times as fast, and its calls are slower.
+    pub fn own(&self, digest: &str) {
+        self.loader.own(digest);
     }
 
     /// Makes a session: the calls of one caller, with the toolsets it has.

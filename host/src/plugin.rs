@@ -19,6 +19,7 @@ mod loaded;
 mod loader;
 mod long;
 mod optional;
+mod own;
 mod rights;
 mod runner;
 mod secrets;
@@ -34,12 +35,12 @@ pub use engine::EngineError;
 pub use load_error::LoadError;
 pub use loaded::{Facts, Loaded};
 pub use loader::{Candidate, Loader, read_component};
-pub use runner::{RunnerError, RunnerPlaces};
+pub use runner::{RunnerError, RunnerPlaces, runner_name};
 pub use secrets::Secrets;
 pub use toolchain::{Runtime, Toolchain};
 
 /// For benchmarks: what a call costs without the house around it.
 #[doc(hidden)]
 pub mod bare {
-    pub use super::engine::config;
+    pub use super::engine::{Speed, config};
 }

@@ -167,10 +167,9 @@ impl Door {
         })
     }
 
-    /// Waits until everything has loaded, but not for long.
-    async fn wait_for_plugins(&self) {
-        // Late is answered with what there is.
-        let _ = tokio::time::timeout(self.list_wait_max, self.host.loaded()).await;
+    /// Waits for plugins, but not for long: late is answered with what there is.
+    async fn wait<T>(&self, plugins: impl Future<Output = T>) {
+        let _ = tokio::time::timeout(self.list_wait_max, plugins).await;
     }
 
     /// What a client would be given now.
@@ -187,7 +186,8 @@ impl Door {
                 ErrorData::invalid_params(message, None)
             });
         }
-        self.wait_for_plugins().await;
+        // Scripts whose runner is compiled come later, and the client is told.
+        self.wait(self.host.started()).await;
         let listing = self.listing().await;
         self.known.send_replace(Some(listing.digest));
         Ok(self.listings.first_page(listing))
@@ -329,7 +329,7 @@ impl ServerHandler for Door {
         call.progress = reports.as_ref().map(Reports::sink);
         let work = async {
             if self.host.catalog().find(&call.tool).is_none() {
-                self.wait_for_plugins().await;
+                self.wait(self.host.loaded()).await;
             }
             let session = self.desk.session();
             let running = self.host.call_in(&session, call);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::ui::{self, Ui};
-use super::{Global, approve, loaded_host};
+use super::{Global, approve, host_with_tool};
 use crate::arguments;
 use crate::registry::Catalog;
 use crate::session::SessionSettings;
@@ -67,7 +67,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let tool = given.tool.as_deref().unwrap_or_default();
     let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
     let text = given.arguments.as_deref().map(read_text).transpose()?;
-    let host = loaded_host(ui, global).await?;
+    let host = host_with_tool(ui, global, tool).await?;
     let arguments = match text {
         Some(text) => text,
         None => from_pairs(&host.catalog(), tool, &pairs),

@@ -65,7 +65,7 @@ impl Ui {
         Ok(())
     }
 
-    /// Waits, and after a second says on a terminal which plugins are being compiled.
+    /// Waits, and after a second says on a terminal what is compiled or waits for that.
     pub(super) async fn while_waiting<T>(
         &self,
         work: impl Future<Output = T>,
@@ -79,7 +79,7 @@ impl Ui {
                 let names: Vec<String> = compiling.borrow_and_update().iter().cloned().collect();
                 bar.set_message(match names.as_slice() {
                     [] => "loading plugins".to_owned(),
-                    names => format!("compiling {} (once; it is kept)", names.join(", ")),
+                    names => format!("compiling {} (once; it is kept)", shortened(names)),
                 });
                 if compiling.changed().await.is_err() {
                     std::future::pending::<()>().await;
@@ -90,6 +90,16 @@ impl Ui {
             done = work => done,
             never = explain => never,
         }
+    }
+}
+
+/// The first names, and how many more there are.
+fn shortened(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 4;
+    let shown = names[..names.len().min(SHOWN_MAX)].join(", ");
+    match names.len().saturating_sub(SHOWN_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -8,11 +8,11 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
-use super::engine;
+use super::compile::LARGE_BYTES;
+use super::engine::{self, Speed};
 use super::load_error::LoadError;
 use crate::limits::{Bytes, Limits};
 use crate::process::{self, Command, End};
@@ -32,11 +32,13 @@ pub(super) async fn compile(
     program: &Path,
     component: &[u8],
     limits: &Limits,
+    speed: Speed,
 ) -> Result<Vec<u8>, LoadError> {
     let settings = [
         limits.stack_bytes_max.0,
         limits.compile_cpu_time_max.as_secs(),
         limits.compile_memory_bytes_max.0,
+        u64::from(speed == Speed::OfCompiling),
     ];
     let head = settings.map(u64::to_le_bytes).concat();
     let command = Command {
@@ -91,19 +93,31 @@ fn died(end: End, stderr: &str, limits: &Limits) -> String {
 /// # Errors
 /// With the reason on one line, if the component does not compile.
 pub fn compile_here(mut input: impl Read, mut output: impl Write) -> Result<(), String> {
-    let mut head = [0; 24];
+    let mut head = [0; 32];
     input.read_exact(&mut head).map_err(|error| error.to_string())?;
     let (numbers, _) = head.as_chunks::<8>();
-    let [stack_bytes, cpu_seconds, memory_bytes] =
-        [0, 1, 2].map(|n| u64::from_le_bytes(numbers[n]));
+    let [stack_bytes, cpu_seconds, memory_bytes, is_quick] =
+        [0, 1, 2, 3].map(|n| u64::from_le_bytes(numbers[n]));
     confine(cpu_seconds, memory_bytes)?;
     let mut component = Vec::new();
     input.read_to_end(&mut component).map_err(|error| error.to_string())?;
     let limits = Limits { stack_bytes_max: Bytes(stack_bytes), ..Limits::default() };
-    let engine = wasmtime::Engine::new(&engine::config(&Arc::new(limits), None))
+    if component.len() > LARGE_BYTES {
+        step_back();
+    }
+    let speed = if is_quick == 1 { Speed::OfCompiling } else { Speed::OfCalls };
+    let engine = wasmtime::Engine::new(&engine::config(&limits, None, speed))
         .map_err(|error| format!("{error:#}"))?;
     let code = engine.precompile_component(&component).map_err(|error| format!("{error:#}"))?;
     output.write_all(&code).and_then(|()| output.flush()).map_err(|error| error.to_string())
+}
+
+/// What takes seconds leaves the cores to others, if these want them.
+fn step_back() {
+    const NICER_BY: i32 = 10;
+    if let Err(error) = rustix::process::nice(NICER_BY) {
+        tracing::debug!(%error, "a large component is compiled as fast as small ones");
+    }
 }
 
 fn confine(cpu_seconds: u64, memory_bytes: u64) -> Result<(), String> {

@@ -18,6 +18,9 @@ use super::engine::Engine;
 use super::load_error::LoadError;
 use crate::text;
 
+/// A component of more bytes takes seconds to compile.
+pub(super) const LARGE_BYTES: usize = 4 << 20;
+
 /// Why a folder cannot hold compiled components.
 #[derive(Debug, Error)]
 pub enum CacheError {
@@ -45,13 +48,11 @@ pub enum CacheError {
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// Of everything that has an effect on the code: wasmtime's version, its settings, the CPU.
-    engine_hash: u64,
 }
 
 impl Cache {
     /// Opens the folder, and makes it if it does not exist.
-    pub(super) fn open(folder: &Path, engine: &Engine) -> Result<Cache, CacheError> {
+    pub(super) fn open(folder: &Path) -> Result<Cache, CacheError> {
         let failed = |error| CacheError::Io { path: folder.to_owned(), error };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let metadata = fs::metadata(folder).map_err(failed)?;
@@ -59,13 +60,11 @@ impl Cache {
         if !ours || metadata.permissions().mode() & 0o077 != 0 {
             return Err(CacheError::NotPrivate { path: folder.to_owned() });
         }
-        let mut hasher = StableHasher(Sha256::new());
-        engine.wasmtime.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Cache { folder: folder.to_owned(), engine_hash: hasher.finish() })
+        Ok(Cache { folder: folder.to_owned() })
     }
 
-    fn path(&self, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}-{:016x}.cwasm", self.engine_hash))
+    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{:016x}.cwasm", engine.code_hash))
     }
 
     #[expect(
@@ -77,13 +76,13 @@ impl Cache {
         // SAFETY: the file was written by `store` below, whole or not at all, into a folder
         // that `open` found to be ours alone, under a name with the digest of its source and
         // the hash of this engine.
-        unsafe { Component::deserialize_file(&engine.wasmtime, self.path(digest)) }
+        unsafe { Component::deserialize_file(&engine.wasmtime, self.path(engine, digest)) }
     }
 
-    fn store(&self, digest: &str, compiled: &[u8]) -> std::io::Result<()> {
+    fn store(&self, engine: &Engine, digest: &str, compiled: &[u8]) -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(compiled)?;
-        file.persist(self.path(digest)).map_err(|error| error.error)?;
+        file.persist(self.path(engine, digest)).map_err(|error| error.error)?;
         Ok(())
     }
 }
@@ -97,22 +96,19 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    /// Returns the code of a component, from the cache if it is there.
+    /// Compiles a component, and keeps its code.
     ///
     /// # Cancel safety
     /// Dropping the future kills the compiling process; what compiles within the host is
     /// finished and lost.
-    pub(super) async fn component(
+    pub(super) async fn compile(
         &self,
         engine: &Arc<Engine>,
         bytes: Arc<[u8]>,
         digest: &Arc<str>,
     ) -> Result<Component, LoadError> {
-        if let Some(component) = self.kept(engine, digest).await? {
-            return Ok(component);
-        }
         let code = match &self.program {
-            Some(program) => child::compile(program, &bytes, &engine.limits).await?,
+            Some(program) => child::compile(program, &bytes, &engine.limits, engine.speed).await?,
             None => {
                 let engine = Arc::clone(engine);
                 let compile = move || engine.wasmtime.precompile_component(&bytes);
@@ -122,7 +118,7 @@ impl Compiler {
         let (engine, cache, digest) = (Arc::clone(engine), self.cache.clone(), Arc::clone(digest));
         let load = move || {
             if let Some(cache) = cache {
-                match cache.store(&digest, &code) {
+                match cache.store(&engine, &digest, &code) {
                     Ok(()) => return cache.load(&engine, &digest),
                     Err(error) => {
                         let folder = cache.folder.display();
@@ -136,7 +132,8 @@ impl Compiler {
         blocking(load).await?.map_err(|error| LoadError::Compile(reason(&error)))
     }
 
-    async fn kept(
+    /// Returns the code of a component that was compiled before.
+    pub(super) async fn kept(
         &self,
         engine: &Arc<Engine>,
         digest: &Arc<str>,
@@ -144,7 +141,7 @@ impl Compiler {
         let Some(cache) = self.cache.clone() else { return Ok(None) };
         let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
         let load = move || {
-            if !cache.path(&digest).is_file() {
+            if !cache.path(&engine, &digest).is_file() {
                 return None;
             }
             cache
@@ -203,6 +200,13 @@ pub fn digest(bytes: &[u8]) -> Arc<str> {
 /// The whole chain of an error of wasmtime on one line, bounded.
 pub(super) fn reason(error: &wasmtime::Error) -> String {
     text::cut(&text::one_line(&format!("{error:#}")), 400)
+}
+
+/// The hash of everything that has an effect on the code: wasmtime's version, its settings, the CPU.
+pub(super) fn code_hash(engine: &wasmtime::Engine) -> u64 {
+    let mut hasher = StableHasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The same in every process, unlike the standard library's hasher of maps.

@@ -1,4 +1,5 @@
-//! The wasmtime engine: one for the whole host, with every bound set that it knows.
+//! The wasmtime engine: one for the whole host, with every bound set that it knows; and a second
+//! one where an author's own builds are compiled in no time, see [`Speed`].
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,9 +12,11 @@ use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
     Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
+    Strategy,
 };
 
 use super::bindings::{Plugin, script};
+use super::compile::code_hash;
 use super::imports::{environment, errors, files, http};
 use super::long::LongGuests;
 use super::store::Guest;
@@ -36,16 +39,28 @@ pub enum EngineError {
     Refused(String),
 }
 
+/// What is to be fast: calls, or compiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// Calls; the code is made by Cranelift.
+    OfCalls,
+    /// Compiling, for builds that last until the next one; the code is made by Winch.
+    OfCompiling,
+}
+
 /// The engine, what guests may import, and what all of them share.
 pub(super) struct Engine {
+    pub(super) speed: Speed,
+    /// Code of another hash cannot run here.
+    pub(super) code_hash: u64,
     pub(super) wasmtime: wasmtime::Engine,
     pub(super) linker: Linker<Guest>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
     /// Turns of guests that run beside calls: checks, descriptions and hooks.
-    pub(super) beside: Turns,
+    pub(super) beside: Arc<Turns>,
     /// Where guests go on that run long.
-    pub(super) long: LongGuests,
+    pub(super) long: Arc<LongGuests>,
     /// Places of the pool. A guest that was stopped has its own until it is dropped.
     pub(super) places: Arc<Semaphore>,
     clock: Arc<Clock>,
@@ -61,26 +76,63 @@ impl Engine {
     /// Starts the engine with room for `instances_max` guests at once.
     pub(super) fn start(limits: Arc<Limits>, instances_max: usize) -> Result<Engine, EngineError> {
         let instances_max = instances_max + BESIDE_MAX;
-        let wasmtime = wasmtime::Engine::new(&config(&limits, Some(instances_max)))
+        let speed = Speed::OfCalls;
+        let wasmtime = wasmtime::Engine::new(&config(&limits, Some(instances_max), speed))
             .or_else(|error| {
                 // Little address space (a container's limit, say): slower, and just as safe.
                 tracing::warn!(%error, "no pool of instances on this machine; calls are slower");
-                wasmtime::Engine::new(&config(&limits, None))
+                wasmtime::Engine::new(&config(&limits, None, speed))
             })
             .map_err(refused)?;
+        let code_hash = code_hash(&wasmtime);
         let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
         let memory = Arc::new(MemoryBudget::new(memory_bytes_max(limits.memory_all_bytes_max)));
-        let beside = Turns::new(Bounds {
+        let beside = Arc::new(Turns::new(Bounds {
             running_of_one: BESIDE_OF_ONE_MAX,
             running: BESIDE_MAX,
             // A guard hears of every call, so all that wait may wait for it.
             waiting_of_one: limits.waiting_max.0,
             waiting: limits.waiting_max.0,
-        });
+        }));
         let places = Arc::new(Semaphore::new(instances_max));
-        let long = LongGuests::default();
-        Ok(Engine { wasmtime, linker, memory, limits, beside, long, places, clock })
+        let long = Arc::default();
+        Ok(Engine {
+            speed,
+            code_hash,
+            wasmtime,
+            linker,
+            memory,
+            limits,
+            beside,
+            long,
+            places,
+            clock,
+        })
+    }
+
+    /// Starts a second engine, whose guests share every bound with those of this one.
+    pub(super) fn start_quick(&self) -> Result<Engine, EngineError> {
+        let (limits, speed) = (Arc::clone(&self.limits), Speed::OfCompiling);
+        // A pool takes address space, and gains nothing where code is slow.
+        let wasmtime = wasmtime::Engine::new(&config(&limits, None, speed)).map_err(refused)?;
+        let code_hash = code_hash(&wasmtime);
+        let linker = linker(&wasmtime).map_err(refused)?;
+        let clock = Clock::start(wasmtime.weak());
+        let (memory, beside) = (Arc::clone(&self.memory), Arc::clone(&self.beside));
+        let (long, places) = (Arc::clone(&self.long), Arc::clone(&self.places));
+        Ok(Engine {
+            speed,
+            code_hash,
+            wasmtime,
+            linker,
+            memory,
+            limits,
+            beside,
+            long,
+            places,
+            clock,
+        })
     }
 
     /// Makes the clock run for a guest, as long as the returned value lives.
@@ -99,8 +151,11 @@ impl Drop for Engine {
 /// The configuration of the engine; on demand, without a pool, if `instances_max` is `None`.
 ///
 /// Both have the same effect on compiled code, so one cache serves both.
-pub fn config(limits: &Limits, instances_max: Option<usize>) -> Config {
+pub fn config(limits: &Limits, instances_max: Option<usize>, speed: Speed) -> Config {
     let mut config = Config::new();
+    if speed == Speed::OfCompiling {
+        config.strategy(Strategy::Winch);
+    }
     config
         .concurrency_support(false)
         .wasm_memory64(false)
@@ -112,8 +167,8 @@ pub fn config(limits: &Limits, instances_max: Option<usize>) -> Config {
         .async_stack_size(limits.stack_bytes_max.as_usize() + (512 << 10))
         .wasm_backtrace_max_frames(NonZeroUsize::new(32))
         .cranelift_opt_level(OptLevel::Speed)
-        // Loads run side by side already.
-        .parallel_compilation(false);
+        // Loads run side by side already; an author's builds do not.
+        .parallel_compilation(speed == Speed::OfCompiling);
     if let Some(instances_max) = instances_max {
         config
             .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, instances_max)));

@@ -12,9 +12,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
+use wasmtime::component::Component;
 
 use super::bindings::PluginPre;
-use super::compile::{self, Cache, CacheError, Compiler, Named};
+use super::compile::{self, Cache, CacheError, Compiler, LARGE_BYTES, Named};
 use super::contract::{self, Surface};
 use super::convert::{self, Exported};
 use super::directories::DirectoryRules;
@@ -24,7 +25,8 @@ use super::instance::{PluginTool, Prepared, Values};
 use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded};
 use super::optional::Optional;
-use super::runner::{RunnerPlaces, Runners};
+use super::own::OwnBuilds;
+use super::runner::{RunnerPlaces, Runners, runner_name};
 use super::secrets::Secrets;
 use super::store::Guest;
 use crate::authority::Variables;
@@ -38,8 +40,6 @@ use crate::turns::Party;
 
 /// How often a file is read again that changes while it is read.
 const READS_MAX: usize = 5;
-/// A component of more bytes takes seconds to compile.
-const LARGE_BYTES: usize = 4 << 20;
 /// What is shown of a `register` that refuses: the SDKs name what is allowed.
 const REFUSED_CHARS_MAX: usize = 600;
 /// How long to wait for its writer to finish.
@@ -59,6 +59,7 @@ pub struct Candidate {
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
     engine: Arc<Engine>,
+    own_builds: OwnBuilds,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
     stores: Stores,
@@ -91,6 +92,7 @@ impl Loader {
         Ok(Loader {
             stores: Stores::new(None, Arc::clone(&engine.limits)),
             engine,
+            own_builds: OwnBuilds::default(),
             compiler: Compiler::default(),
             rules: Arc::default(),
             values: ArcSwap::default(),
@@ -108,11 +110,12 @@ impl Loader {
     /// # Errors
     /// If it cannot be made, or others can enter it. The loader goes on without it.
     pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
-        self.compiler.cache = Some(Cache::open(folder, &self.engine)?);
+        self.compiler.cache = Some(Cache::open(folder)?);
         Ok(())
     }
 
-    /// The plugins being compiled, by id, as they come and go.
+    /// What is being compiled or waits for that, as it comes and goes: plugins by id, and runners,
+    /// see [`runner_name`].
     pub fn compiling(&self) -> watch::Receiver<BTreeSet<String>> {
         self.now_compiling.subscribe()
     }
@@ -164,6 +167,12 @@ impl Loader {
     /// component can exhaust it.
     pub fn compile_with(&mut self, program: PathBuf) {
         self.compiler.program = Some(program);
+    }
+
+    /// From now on the component with this digest is compiled quickly, for calls that are slower: it
+    /// is the user's own, and lasts until the next build.
+    pub fn own(&self, digest: &str) {
+        self.own_builds.add(digest);
     }
 
     /// Loads one plugin: reads, checks, compiles, links and registers it.
@@ -265,31 +274,50 @@ impl Loader {
             return Ok(Arc::clone(&runner.1));
         }
         let bytes = self.read(&path).await?;
-        let name = format!("{} runner", language.name());
-        let runner = Arc::new(self.link(&name, bytes).await?);
+        let runner = Arc::new(self.link(&runner_name(language), bytes).await?);
         *known = Some((stamp, Arc::clone(&runner)));
         Ok(runner)
     }
 
-    /// Compiles a component, or gets its code from the cache, and links it.
+    /// Compiles a component, or gets its code from the cache, and links it. What was compiled
+    /// before waits for nothing that is compiled now.
     async fn link(&self, name: &str, bytes: Vec<u8>) -> Result<Linked, LoadError> {
         let digest = compile::digest(&bytes);
         let surface = contract::read(&bytes)?;
         let exported = exported(&surface);
+        let (engine, component) = match self.compiler.kept(&self.engine, &digest).await? {
+            Some(component) => (Arc::clone(&self.engine), component),
+            None => self.compile(name, bytes, &digest).await?,
+        };
+        let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
+        let pre = engine.linker.instantiate_pre(&component).map_err(misfit)?;
+        let optional = Optional::find(exported, &pre).map_err(misfit)?;
+        let pre = PluginPre::new(pre).map_err(misfit)?;
+        Ok(Linked { engine, digest, surface, exported, pre, optional })
+    }
+
+    async fn compile(
+        &self,
+        name: &str,
+        bytes: Vec<u8>,
+        digest: &Arc<str>,
+    ) -> Result<(Arc<Engine>, Component), LoadError> {
+        let _named = Named::new(&self.now_compiling, name);
         let permits = match bytes.len() {
             length if length > LARGE_BYTES => &self.compiling_large,
             _ => &self.compiling,
         };
         let permit = permits.acquire().await;
         let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
-        let named = Named::new(&self.now_compiling, name);
-        let component = self.compiler.component(&self.engine, bytes.into(), &digest).await?;
-        drop(named);
-        let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
-        let pre = self.engine.linker.instantiate_pre(&component).map_err(misfit)?;
-        let optional = Optional::find(exported, &pre).map_err(misfit)?;
-        let pre = PluginPre::new(pre).map_err(misfit)?;
-        Ok(Linked { digest, surface, exported, pre, optional })
+        let bytes: Arc<[u8]> = bytes.into();
+        if let Some(quick) = self.own_builds.engine(digest, &self.engine) {
+            match self.compiler.compile(&quick, Arc::clone(&bytes), digest).await {
+                Ok(component) => return Ok((quick, component)),
+                Err(error) => tracing::debug!(%error, "what compiles quickly does not know all"),
+            }
+        }
+        let component = self.compiler.compile(&self.engine, bytes, digest).await?;
+        Ok((Arc::clone(&self.engine), component))
     }
 
     fn prepare(
@@ -301,7 +329,7 @@ impl Loader {
         let id = candidate.id.to_string();
         Prepared {
             store: self.stores.of(&candidate.folder, &id),
-            engine: Arc::clone(&self.engine),
+            engine: Arc::clone(&code.engine),
             pre: code.pre.clone(),
             optional: code.optional.clone(),
             script: script.map(GuestScript::new),
@@ -346,6 +374,7 @@ impl Loader {
 
 /// A component that is compiled and linked.
 pub(super) struct Linked {
+    engine: Arc<Engine>,
     pub(super) digest: Arc<str>,
     surface: Surface,
     exported: Exported,

@@ -56,7 +56,7 @@ impl LongGuests {
             return answer;
         }
         match self.runtime.get_or_init(start) {
-            Some(runtime) => Stopped(runtime.spawn(guest)).await,
+            Some(runtime) => Stopped(runtime.spawn(stepping_back(guest))).await,
             None => guest.await,
         }
     }
@@ -116,6 +116,18 @@ impl<T> Drop for Stopped<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Lets whatever waits for the core go before each part of a guest's run. The kernel otherwise gives
+/// a thread its whole slice, up to a tick of some milliseconds, though another of higher priority
+/// has woken.
+async fn stepping_back<T>(guest: impl Future<Output = T>) -> T {
+    let mut guest = std::pin::pin!(guest);
+    poll_fn(|context| {
+        std::thread::yield_now();
+        guest.as_mut().poll(context)
+    })
+    .await
 }
 
 async fn timed<T>(meter: Arc<Meter>, guest: impl Future<Output = T>) -> T {

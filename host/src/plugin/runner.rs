@@ -14,6 +14,11 @@ use crate::script::{self, Language, Stamp};
 /// Where the components may lie that run scripts; the first that is there counts.
 pub type RunnerPlaces = BTreeMap<Language, Vec<PathBuf>>;
 
+/// What the runner of a language is called while it is compiled.
+pub fn runner_name(language: Language) -> String {
+    format!("{} runner", language.name())
+}
+
 /// Why a script has no runner.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RunnerError {

@@ -19,7 +19,7 @@ use crate::audit::Audit;
 use crate::authority::Variables;
 use crate::config::Config;
 use crate::limits::Limits;
-use crate::plugin::{Candidate, Loaded, Loader, Secrets};
+use crate::plugin::{Candidate, Loaded, Loader, Secrets, runner_name};
 use crate::quarantine::Quarantine;
 use crate::registry::Registry;
 use crate::script::{self, Stamp};
@@ -73,6 +73,8 @@ pub struct Parts {
 /// What became of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
+    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
+    pub started: bool,
     /// Every file has loaded or failed at least once.
     pub settled: bool,
     /// Sorted by path.
@@ -98,6 +100,7 @@ pub struct Reloader {
     /// What is worked at, for those that break.
     working: HashMap<Id, PathBuf>,
     shown: watch::Sender<Shown>,
+    compiling: watch::Receiver<BTreeSet<String>>,
     watcher: Option<Watcher>,
     /// The states of the files that were read last.
     pub(super) configured: Vec<Stamp>,
@@ -130,9 +133,11 @@ impl Reloader {
     ) -> Reloader {
         let limits = Arc::new(config.limits.clone());
         let watcher = (!settings.once).then(Watcher::start);
+        let compiling = parts.loader.compiling();
         let mut reloader = Reloader {
             settings,
             parts,
+            compiling,
             config,
             limits,
             remembered,
@@ -164,8 +169,8 @@ impl Reloader {
             self.start();
             // What is renamed is gone and new at once.
             self.take_more().await;
-            // What is loaded once is published once.
-            if self.watcher.is_some() || self.work.is_empty() {
+            // What is loaded once is published once; or twice, if a runner is compiled first.
+            if self.watcher.is_some() || self.work.is_empty() || self.waits_for_runners() {
                 self.publish().await;
             }
             if !self.wait().await {
@@ -176,20 +181,38 @@ impl Reloader {
 
     /// Waits until there is something new. Returns false if there will not be.
     async fn wait(&mut self) -> bool {
-        let Reloader { work, watcher, parts, .. } = self;
+        let Reloader { work, watcher, parts, compiling, shown, .. } = self;
+        // What is compiled is of concern at the start alone.
+        let is_starting = !shown.borrow().started;
         let Some(watcher) = watcher else {
-            let Some(done) = work.join_next_with_id().await else { return false };
-            self.take(done);
+            tokio::select! {
+                done = work.join_next_with_id() => match done {
+                    Some(done) => self.take(done),
+                    None => return false,
+                },
+                Ok(()) = compiling.changed(), if is_starting => {}
+            }
             return true;
         };
         tokio::select! {
             Some(done) = work.join_next_with_id() => {
                 self.take(done);
             }
+            Ok(()) = compiling.changed(), if is_starting => {}
             () = watcher.changed() => self.look().await,
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
         true
+    }
+
+    /// Tells whether nothing is being loaded but scripts whose runner is compiled.
+    fn waits_for_runners(&self) -> bool {
+        let compiling = self.compiling.borrow();
+        let waits = |path: &PathBuf| {
+            script::language(path)
+                .is_some_and(|language| compiling.contains(&runner_name(language)))
+        };
+        self.working.values().all(waits)
     }
 
     /// Takes what is ready at about the same time.
@@ -419,6 +442,7 @@ impl Reloader {
         statuses.sort_by(|left, right| left.path.cmp(&right.path));
         let before = self.shown.borrow().clone();
         let is_settled = before.settled || self.work.is_empty();
+        let is_started = before.started || is_settled || self.waits_for_runners();
         if is_settled {
             note(&self.parts.audit, &news(&before, &statuses), &catalog);
         }
@@ -430,10 +454,10 @@ impl Reloader {
             Err(error) => tracing::error!(%error, "what was seen of plugins is not remembered"),
         }
         // What is told is remembered.
-        if *before.statuses != statuses || before.settled != is_settled {
+        let is_same = (before.started, before.settled) == (is_started, is_settled);
+        if *before.statuses != statuses || !is_same {
             let statuses = Arc::new(statuses);
-            let statuses = Shown { settled: is_settled, statuses };
-            self.shown.send_replace(statuses);
+            self.shown.send_replace(Shown { started: is_started, settled: is_settled, statuses });
         }
     }
 }

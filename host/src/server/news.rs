@@ -90,7 +90,7 @@ mod tests {
             let usage = Usage::default();
             let status =
                 SourceStatus { path, source: None, state, loading, read: None, kept: None, usage };
-            Shown { settled: true, statuses: Arc::new(vec![status]) }
+            Shown { started: true, settled: true, statuses: Arc::new(vec![status]) }
         };
         let mut news = News::default();
         assert_eq!(news.of(&shown("it is being loaded", true)), []);
