@@ -14,7 +14,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The environment of a cargo that builds beside other plugins of tests, so that what they have in
 /// common is compiled once.
-fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+pub(crate) fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
     let mut environment: Vec<_> = std::env::vars_os().collect();
     environment.retain(|(name, _)| name != "CARGO_TARGET_DIR");

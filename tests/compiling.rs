@@ -18,7 +18,7 @@ async fn compiled(lab: &Lab, compiler: Option<&str>) -> String {
     let statuses = host.loaded().await;
     let status = statuses.iter().find(|status| status.path.ends_with("x.wasm"));
     match &status.expect("a status").state {
-        Err(reason) => reason.clone(),
+        Err(failed) => failed.reason.clone(),
         Ok(ready) => format!("loaded {}", ready.facts.name),
     }
 }

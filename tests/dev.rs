@@ -1,11 +1,17 @@
 //! The author's loop: build, load, call, see what has changed; and back to an earlier build.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use expect_test::{Expect, expect};
 use serde_json::json;
 
+use crate::authors::environment;
+use crate::serve::client::PATIENCE;
 use crate::support::{Lab, RUNNERS, made};
 
 const WORDS: &str = r#"from toolhost import plugin, tool
@@ -104,6 +110,119 @@ fn a_script_is_developed() {
         --- stderr
     "#]],
     );
+}
+
+/// `dev` as it runs until somebody ends it, line by line.
+struct Developing {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Developing {
+    fn start(lab: &Lab, folder: &Path, arguments: &[&str]) -> Developing {
+        let mut child = lab
+            .command(env!("CARGO_BIN_EXE_toolhost"))
+            .current_dir(folder)
+            // What compilers need.
+            .envs(environment())
+            .arg("dev")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        let (send, lines) = channel();
+        let stderr = child.stderr.take().expect("a pipe");
+        let also = send.clone();
+        let each = |pipe: Box<dyn Read + Send>, send: Sender<String>| {
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                    if send.send(line).is_err() {
+                        break;
+                    }
+                }
+            })
+        };
+        each(Box::new(child.stdout.take().expect("a pipe")), send);
+        each(Box::new(stderr), also);
+        Developing { child, lines }
+    }
+
+    /// Waits for a line with this text, and returns the lines until then.
+    fn until(&self, text: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("never `{text}` ({error}), but {seen:#?}"),
+            }
+            if seen.last().is_some_and(|line| line.contains(text)) {
+                return seen;
+            }
+        }
+    }
+
+    /// Presses Ctrl-C, and waits for the end.
+    fn end(mut self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("signalled");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+#[test]
+fn what_is_saved_is_loaded_and_called_again() {
+    LazyLock::force(&RUNNERS);
+    let lab = Lab::new();
+    let source = lab.work().join("words");
+    fs::create_dir(&source).expect("a folder");
+    let write = |text: &str| fs::write(source.join("plugin.py"), text).expect("written");
+    write(WORDS);
+    // As its README says: within the folder.
+    let call = ["--call", "count", r#"{"text": "a b c"}"#];
+    let dev = Developing::start(&lab, &source, &[&["."], &call[..]].concat());
+    let first = dev.until("Ctrl-C ends");
+    assert!(first.iter().any(|line| line.contains("words: live, count")), "{first:#?}");
+    write(&WORDS.replace("Counts the words", "Counts all words"));
+    let second = dev.until("count: as before");
+    assert!(second.iter().any(|line| line.contains("compatible: tool count")), "{second:#?}");
+    write(&WORDS.replace("len(text.split())", "7"));
+    dev.until("the build before keeps serving");
+    write(&WORDS.replace("len(text.split())", "len(text.split()), \"letters\": len(text)"));
+    let third = dev.until("\"letters\": 5");
+    assert!(third.iter().any(|line| line.contains("count: another answer")), "{third:#?}");
+    // Calls of others are shown too.
+    assert!(
+        lab.run(&["--plugins", "words/plugins", "call", "count", r#"{"text": ""}"#])
+            .starts_with("exit 0")
+    );
+    dev.until("count");
+    dev.end();
+    let mut made: Vec<_> =
+        fs::read_dir(source.join("plugins/words")).expect("a folder").flatten().collect();
+    assert_eq!(made.pop().expect("the copy").file_name(), "plugin.py");
+    assert!(made.is_empty(), "what was made is no part of what is made: {made:?}");
+}
+
+#[test]
+fn a_broken_build_of_rust_is_shown_as_the_compiler_says_it() {
+    let lab = Lab::new();
+    let made = lab.run(&["new", "words", "--lang", "rust"]);
+    assert!(made.starts_with("exit 0"), "{made}");
+    let source = lab.work().join("words");
+    // The tests' target folder has all that it takes.
+    let dev = Developing::start(&lab, &source, &["."]);
+    dev.until("Ctrl-C ends");
+    let main = source.join("src/lib.rs");
+    let text = fs::read_to_string(&main).expect("read");
+    fs::write(&main, format!("{text}\nfn broken( {{}}\n")).expect("written");
+    let said = dev.until("the build before keeps serving");
+    assert!(said.iter().any(|line| line.starts_with("error: ")), "{said:#?}");
+    fs::write(&main, format!("{text}\n// Whole again.\n")).expect("written");
+    dev.until("words.wasm: ");
+    // What was built does not make it build again.
+    assert!(dev.lines.recv_timeout(std::time::Duration::from_secs(2)).is_err());
+    dev.end();
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod quarantine;
 mod readme;
 mod registry;
 mod reload;
+mod reload_others;
 mod reload_soak;
 mod requests;
 mod scripted;

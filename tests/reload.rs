@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use toolhost::reload::{Shown, SourceStatus};
+use toolhost::reload::{Shown, SourceStatus, Status};
 use toolhost::{Host, HostSettings};
 
 use crate::serve::client::{Client, PATIENCE};
@@ -133,15 +133,15 @@ async fn a_broken_build_takes_nothing_away() {
     .await;
     let shown = host.sources().borrow().clone();
     let status = find(&shown, "say.wasm").expect("a status");
-    assert!(status.state.as_ref().is_err_and(|reason| reason.starts_with("truncated")));
+    assert!(status.state.as_ref().is_err_and(|reason| reason.reason.starts_with("truncated")));
     assert!(status.serving().is_some(), "{status:?}");
-    assert_eq!(status.word(), "failed");
+    assert_eq!(status.status(), Status::Failed);
     assert_eq!(said(&host).await, result("old"));
     assert_eq!(host.catalog().generation, generation, "nothing changed for callers");
     // Touched, and the same bytes again: nothing changes either.
     rename_over(&lab, "say.wasm", &old);
     until(&host, "live", |shown| {
-        find(shown, "say.wasm").is_some_and(|status| status.word() == "live")
+        find(shown, "say.wasm").is_some_and(|status| status.status() == Status::Live)
     })
     .await;
     assert_eq!(host.catalog().generation, generation);
@@ -169,7 +169,7 @@ async fn examples_are_a_gate() {
     let shown = host.sources().borrow().clone();
     let reason = find(&shown, "say.wasm").and_then(|status| status.state.clone().err());
     assert_eq!(
-        reason.as_deref(),
+        reason.map(|failed| failed.reason).as_deref(),
         Some(
             "example 1 of `say`: expected `something else` in the output, which is `new`; correct the tool or its example"
         )
@@ -204,7 +204,7 @@ async fn examples_time_max() {
             status
                 .state
                 .as_ref()
-                .is_err_and(|reason| reason.contains("`examples_time_max` of 100ms"))
+                .is_err_and(|reason| reason.reason.contains("`examples_time_max` of 100ms"))
         })
     })
     .await;
@@ -263,7 +263,7 @@ async fn a_new_build_that_crashes_at_once_is_rolled_back() {
     until_serves(&host, "say.wasm", &good).await;
     assert_eq!(said(&host).await, result("good"));
     let shown = host.sources().borrow().clone();
-    assert_eq!(find(&shown, "say.wasm").map(SourceStatus::word), Some("pending"));
+    assert_eq!(find(&shown, "say.wasm").map(SourceStatus::status), Some(Status::Pending));
     // It stays so after a restart, and another build is tried.
     host.stop().await;
     let host = lasting(&lab).await;

@@ -322,7 +322,7 @@ impl Lab {
 pub(crate) fn shown(status: &SourceStatus, host: &Host) -> String {
     let mut lines = Vec::new();
     match &status.state {
-        Err(reason) => lines.push(reason.clone()),
+        Err(failed) => lines.push(failed.reason.clone()),
         Ok(_) => {
             let catalog = host.catalog();
             let report = status.source.as_ref().and_then(|source| catalog.report(source));

@@ -4,7 +4,7 @@ mod look;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -21,11 +21,11 @@ use crate::dispatch::Dispatch;
 use crate::egress::{Egress, EgressSettings, RootError};
 use crate::limits::Limits;
 use crate::lock::LockError;
-use crate::plugin::{DirectoryRules, EngineError, Loader, RunnerPlaces, Secrets};
+use crate::plugin::{DirectoryRules, EngineError, LoadError, Loader, RunnerPlaces, Secrets};
 use crate::quarantine::{Quarantine, Quarantined};
 use crate::registry::{Catalog, Entry, Registry};
 use crate::reload::{
-    Folder, Gate, Parts, ReloadSettings, Reloader, Remembered, Reread, Shown, SourceStatus,
+    Folder, Gate, Parts, ReloadSettings, Reloader, Remembered, Reread, Shown, SourceStatus, Status,
 };
 use crate::schema::Format;
 use crate::secret::Redactor;
@@ -74,6 +74,9 @@ pub struct HostSettings {
     pub reread: Option<Reread>,
     /// The files that `reread` reads, the operator's own first.
     pub configured_by: Vec<PathBuf>,
+    /// Scripts in plugins folders that whoever uses this host works at: what is saved there is
+    /// trusted in place of what was trusted before, as with [`Host::own`].
+    pub own: Vec<PathBuf>,
 }
 
 /// Why a host does not start.
@@ -249,10 +252,41 @@ impl Host {
         catalog.tools().into_iter().filter_map(found).collect()
     }
 
-    /// Says that the component with this digest is the user's own, and lasts until its next build:
-    /// it is compiled several times as fast, and its calls are slower.
-    pub fn own(&self, digest: &str) {
-        self.loader.own(digest);
+    /// Says that what lies at `path` now is made by whoever uses this host, and lasts until its next
+    /// build. It is compiled several times as fast, for slower calls; and where bytes of its plugin
+    /// were trusted, it is trusted in their place, once its examples have passed. Say so before it
+    /// comes into a plugins folder.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is a script without a runner.
+    ///
+    /// # Cancel safety
+    /// Dropping the future says nothing.
+    pub async fn own(&self, path: &Path) -> Result<(), LoadError> {
+        self.loader.own(path).await
+    }
+
+    /// The digests of the runners that run scripts here, in hexadecimal; such as have run one.
+    pub async fn runner_digests(&self) -> Vec<Arc<str>> {
+        self.loader.runner_digests().await
+    }
+
+    /// What a plugin is at present, by what became of its file.
+    pub fn status(&self, of: &SourceStatus) -> Status {
+        let status = of.status();
+        let catalog = self.registry.current();
+        let report = of.source.as_ref().and_then(|source| catalog.report(source));
+        let is_quarantined = || {
+            let tools = report.iter().flat_map(|report| &report.tools);
+            let mut entries = tools.filter_map(|tool| catalog.find(tool));
+            entries.any(|entry| {
+                Some(&entry.source) == of.source.as_ref() && self.quarantine.of(entry).is_some()
+            })
+        };
+        match status {
+            Status::Live if is_quarantined() => Status::Quarantined,
+            status => status,
+        }
     }
 
     /// Makes a session: the calls of one caller, with the toolsets it has.
@@ -372,6 +406,7 @@ fn loader(
         loader.compile_with(program.clone());
     }
     loader.run_scripts_with(settings.runners.clone());
+    loader.own_sources(settings.own.clone());
     loader.bound_directories(settings.directories.clone());
     loader.keep(Stores::new(settings.state.clone(), limits));
     loader.provide(settings.variables.clone(), settings.secrets.clone());

@@ -29,6 +29,8 @@ const PLUGINS_MAX: usize = 4_096;
 const NAMES_MAX: usize = 65_536;
 /// Owners remembered for one name, each in a folder of its own.
 const OWNERS_MAX: usize = 16;
+/// Bytes remembered of one plugin that were trusted before others; then the oldest make way.
+const TRUSTED_BEFORE_MAX: usize = 16;
 /// The name of its file.
 pub const LOCK: &str = "toolhost.lock";
 
@@ -87,6 +89,9 @@ pub struct Known {
     /// all that the operator's file grants to its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<Vec<String>>,
+    /// Bytes that were trusted before, the newest last. Whoever goes back to them has looked at them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trusted_before: Vec<TrustedBefore>,
     /// The build that was last in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
@@ -99,6 +104,17 @@ pub struct Known {
     /// When it was first seen, as RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<String>,
+}
+
+/// Bytes that a plugin was trusted with before others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustedBefore {
+    /// SHA-256 of the bytes, in hexadecimal.
+    pub digest: String,
+    /// What was granted to them, as in [`Known::grants`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Vec<String>>,
 }
 
 /// One build of a plugin.
@@ -162,6 +178,45 @@ pub enum Agreed {
     More(Vec<String>),
 }
 
+impl Known {
+    /// Trusts these bytes in place of those before, with what these were granted.
+    pub fn trust(&mut self, digest: &str) {
+        if self.trusted.as_deref() == Some(digest) {
+            return;
+        }
+        self.trusted_before.retain(|before| before.digest != digest);
+        if let Some(before) = self.trusted.replace(digest.to_owned()) {
+            let grants = self.grants.clone();
+            self.trusted_before.push(TrustedBefore { digest: before, grants });
+        }
+        let more = self.trusted_before.len().saturating_sub(TRUSTED_BEFORE_MAX);
+        self.trusted_before.drain(..more);
+    }
+
+    /// Goes back to bytes: with what they were granted when they were trusted, or else with nothing.
+    pub fn go_back(&mut self, digest: &str) {
+        let before = self.trusted_before.iter().find(|before| before.digest == digest).cloned();
+        match before {
+            Some(TrustedBefore { digest, grants }) => {
+                self.trust(&digest);
+                self.grants = grants;
+            }
+            None => {
+                if let Some(digest) = self.trusted.take() {
+                    let grants = self.grants.take();
+                    self.trusted_before.push(TrustedBefore { digest, grants });
+                }
+            }
+        }
+    }
+
+    /// Trusts no bytes any more.
+    pub fn distrust(&mut self) {
+        (self.trusted, self.grants) = (None, None);
+        self.trusted_before.clear();
+    }
+}
+
 impl Lock {
     /// What is known of a plugin.
     pub fn plugin(&self, folder: &Path, id: &str) -> Option<&Known> {
@@ -194,7 +249,7 @@ impl Lock {
     pub fn trust(&mut self, pin: &Pin, agreed: &Agreed) {
         let known = self.plugin_mut(&pin.folder, &pin.id);
         let same_bytes = known.trusted.as_deref() == Some(&pin.digest);
-        known.trusted = Some(pin.digest.clone());
+        known.trust(&pin.digest);
         match (agreed, &mut known.grants) {
             (Agreed::More(more), Some(grants)) if same_bytes => {
                 let new = more.iter().filter(|flag| !grants.contains(flag)).cloned();
@@ -283,7 +338,7 @@ pub fn change<T>(state: &Path, change: impl FnOnce(&mut Lock) -> T) -> Result<T,
 /// If the file cannot be read or written, or is damaged.
 pub fn pin(state: &Path, pin: &Pin) -> Result<(), LockError> {
     change(state, |lock| {
-        lock.plugin_mut(&pin.folder, &pin.id).trusted = Some(pin.digest.clone());
+        lock.plugin_mut(&pin.folder, &pin.id).trust(&pin.digest);
     })
 }
 
@@ -296,7 +351,7 @@ pub fn unpin(state: &Path, id: &str) -> Result<bool, LockError> {
         let mut any = false;
         for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
             any |= known.trusted.is_some();
-            (known.trusted, known.grants) = (None, None);
+            known.distrust();
         }
         any
     })
@@ -310,7 +365,8 @@ pub fn unpin(state: &Path, id: &str) -> Result<bool, LockError> {
 pub fn withdraw(state: &Path, id: &str, flags: &[String]) -> Result<(), LockError> {
     change(state, |lock| {
         for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
-            if let Some(grants) = &mut known.grants {
+            let before = known.trusted_before.iter_mut().map(|before| &mut before.grants);
+            for grants in before.chain([&mut known.grants]).flatten() {
                 grants.retain(|flag| !flags.contains(flag));
             }
         }

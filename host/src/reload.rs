@@ -8,6 +8,7 @@
 
 mod gate;
 mod judge;
+mod look;
 mod missing;
 mod note;
 mod reloader;
@@ -17,6 +18,7 @@ mod rollback;
 mod scan;
 mod settle;
 mod source;
+mod status;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,8 +29,7 @@ use crate::difference::Outline;
 use crate::lock::{self, Lock, LockError, Owner};
 use crate::plugin::Facts;
 use crate::registry::Owners;
-use crate::script::Stamp;
-use crate::tool::{Need, Origin, PluginId, SourceId, Usage};
+use crate::tool::{Need, Origin, PluginId, SourceId};
 
 pub use gate::Gate;
 pub use judge::{surface, suspect};
@@ -38,6 +39,7 @@ pub use remember::{Trusted, trust};
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::find;
 pub use settle::kept;
+pub use status::{Failed, SourceStatus, Status};
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,46 +48,6 @@ pub struct Folder {
     pub path: PathBuf,
     /// How far what lies there is trusted with names, unless it is bundled.
     pub origin: Origin,
-}
-
-/// One file of a plugins folder, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceStatus {
-    /// The file; or the folder, if that cannot be read.
-    pub path: PathBuf,
-    /// The source, if the file's name is an id.
-    pub source: Option<SourceId>,
-    /// What it is, or on one line why it is no plugin and what to do.
-    pub state: Result<Ready, String>,
-    /// It is being loaded, for the first time or again.
-    pub loading: bool,
-    /// The state of its files when they were read last.
-    pub read: Option<Stamp>,
-    /// An earlier build, which serves in its place.
-    pub kept: Option<Box<Ready>>,
-    /// What its `register` used, also when it was stopped.
-    pub usage: Usage,
-}
-
-impl SourceStatus {
-    /// What it is at present, in a word: `loading`, `live`, `failed` or `pending`; and `same`, if
-    /// another file has the same bytes and counts in its place.
-    pub fn word(&self) -> &'static str {
-        match &self.state {
-            _ if self.loading => "loading",
-            Err(_) => "failed",
-            Ok(ready) if ready.same_as.is_some() => "same",
-            Ok(ready) if ready.pending.is_some() => "pending",
-            Ok(_) => "live",
-        }
-    }
-
-    /// The build whose tools are in the catalog, if there is one.
-    pub fn serving(&self) -> Option<&Ready> {
-        let file = || self.state.as_ref().ok().filter(|ready| ready.same_as.is_none());
-        let serves = |ready: &&Ready| ready.pending.as_ref().is_none_or(|pending| pending.serves);
-        self.kept.as_deref().or_else(|| file().filter(serves))
-    }
 }
 
 /// A build that loaded. Its tools are in the catalog's report on its source, unless it waits.
@@ -178,10 +140,4 @@ impl Remembered {
         };
         self.lock.names.iter().map(of_name).collect()
     }
-}
-
-/// The status of what was never loaded.
-fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
-    let (state, usage) = (Err(reason), Usage::default());
-    SourceStatus { path, source, state, loading: false, read: None, kept: None, usage }
 }

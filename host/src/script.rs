@@ -4,10 +4,12 @@
 //! below it. Hidden files, tests and what package managers leave are no part of it; links within
 //! a folder are not followed. What this room does not do: run anything.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -21,7 +23,8 @@ const DEPTH_MAX: usize = 8;
 /// Entries of a script's folders that are looked at.
 const ENTRIES_MAX: usize = 10_000;
 /// Folders that hold no modules of a script.
-const OTHER_FOLDERS: [&str; 5] = ["__pycache__", "node_modules", "test", "tests", "target"];
+const OTHER_FOLDERS: [&str; 6] =
+    ["__pycache__", "node_modules", "plugins", "target", "test", "tests"];
 /// How a packed script begins.
 const PACKED: &str = r#"{"toolhost-script":1,"#;
 
@@ -220,6 +223,17 @@ pub fn stamp(path: &Path) -> Stamp {
     Stamp(files.into_iter().filter_map(of_file).collect())
 }
 
+/// Tells whether a folder of this name within the folder of a script holds no modules of it.
+pub fn is_other_folder(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with('.') || OTHER_FOLDERS.contains(&name))
+}
+
+/// Tells whether a file within the folder of a script may be a module of it, by its name.
+pub fn is_module(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.to_str().is_some_and(|name| Language::of(name).is_some())
+}
+
 /// The folders in which the modules of a script lie; none if it is a file.
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
@@ -232,6 +246,18 @@ pub fn folders(path: &Path) -> Vec<PathBuf> {
     folders.sort();
     folders.dedup();
     folders
+}
+
+impl Stamp {
+    /// Tells whether none of the files was written since so long.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        let limit = SystemTime::now().checked_sub(age);
+        let limit = limit.and_then(|limit| limit.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let Some(limit) = limit else { return false };
+        self.0.iter().all(|(_, [.., seconds, _, _])| {
+            u64::try_from(*seconds).is_ok_and(|seconds| seconds < limit.as_secs())
+        })
+    }
 }
 
 impl Script {
@@ -296,7 +322,7 @@ fn modules(folder: &Path, files_max: usize) -> Result<Vec<Found>, ScriptError> {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let kind = entry.file_type().map_err(unreadable)?;
             let below = format!("{above}{name}");
-            if kind.is_dir() && !name.starts_with('.') && !OTHER_FOLDERS.contains(&name.as_str()) {
+            if kind.is_dir() && !is_other_folder(name.as_ref()) {
                 if depth == DEPTH_MAX {
                     return Err(ScriptError::TooDeep);
                 }

@@ -34,7 +34,7 @@ pub const SECRETS_MAX: usize = 256;
 
 /// A secret's value: 8 to 8,192 bytes of UTF-8 without control characters, without white space
 /// at either end. Its memory is zeroed when it is dropped.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Zeroizing<String>);
 
 impl SecretValue {

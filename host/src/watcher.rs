@@ -27,7 +27,7 @@ const QUIET_WAIT_MAX: Duration = Duration::from_millis(100);
 const MADE: Duration = Duration::from_millis(50);
 /// A file that was written to counts as being written for so long, unless it is closed: it may be
 /// a mapped one.
-const WRITTEN: Duration = Duration::from_secs(2);
+const WRITTEN: Duration = Duration::from_secs(5);
 /// Files that may be known as being written; of more, all are looked at.
 const WRITING_MAX: usize = 10_000;
 /// How often there is a look where the system tells of changes.
@@ -40,8 +40,9 @@ pub struct Watcher {
     heard: Arc<Heard>,
     /// None if the system has no more, or no events at all.
     events: Option<RecommendedWatcher>,
-    /// Folders with events, by path; with what tells one folder of this name from the next.
-    watched: BTreeMap<PathBuf, (u64, u64)>,
+    /// Folders with events, by path; with what tells one folder of this name from the next, and
+    /// since when.
+    watched: BTreeMap<PathBuf, ((u64, u64), Instant)>,
 }
 
 #[derive(Default)]
@@ -95,7 +96,7 @@ impl Watcher {
         });
         let wanted: BTreeMap<PathBuf, (u64, u64)> = folders.collect();
         self.watched.retain(|folder, known| {
-            let stays = wanted.get(folder) == Some(known) && !gone.contains(folder);
+            let stays = wanted.get(folder) == Some(&known.0) && !gone.contains(folder);
             if !stays {
                 // It fails where the folder is gone, and the system has forgotten it by itself.
                 let _ = events.unwatch(folder);
@@ -108,7 +109,7 @@ impl Watcher {
             }
             match events.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    self.watched.insert(folder, identity);
+                    self.watched.insert(folder, (identity, Instant::now()));
                     // What happened before is not told.
                     self.heard.something();
                 }
@@ -148,11 +149,23 @@ impl Watcher {
         }
     }
 
-    /// Tells whether a file, or one below a folder, is being written.
-    pub fn is_written(&self, path: &Path) -> bool {
+    /// Tells whether a file, or one below a folder, is being written; if it `counts`.
+    pub fn is_written(&self, path: &Path, counts: &dyn Fn(&Path) -> bool) -> bool {
         let now = Instant::now();
         let state = self.heard.state();
-        state.writing.iter().any(|(file, until)| *until > now && file.starts_with(path))
+        state
+            .writing
+            .iter()
+            .any(|(file, until)| *until > now && file.starts_with(path) && counts(file))
+    }
+
+    /// Tells whether whoever writes a file, or one right in a folder, is heard of: not behind a
+    /// link, not where there are no events, and not of what was written before.
+    pub fn hears(&self, path: &Path) -> bool {
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { return false };
+        let folder = if metadata.is_dir() { Some(path) } else { path.parent() };
+        let since = folder.and_then(|folder| self.watched.get(folder));
+        !metadata.is_symlink() && since.is_some_and(|(_, since)| since.elapsed() > QUIET_WAIT_MAX)
     }
 }
 
@@ -263,9 +276,11 @@ mod tests {
         file.write_all(b"half").expect("written");
         file.flush().expect("written");
         assert!(hears(&watcher).await);
-        assert!(watcher.is_written(&path) && watcher.is_written(folder.path()));
+        assert!(
+            watcher.is_written(&path, &|_| true) && watcher.is_written(folder.path(), &|_| true)
+        );
         drop(file);
-        while watcher.is_written(&path) {
+        while watcher.is_written(&path, &|_| true) {
             assert!(hears(&watcher).await);
         }
         // Renamed over it: whole at once.
@@ -273,7 +288,7 @@ mod tests {
         fs::write(&other, "whole").expect("written");
         fs::rename(&other, &path).expect("renamed");
         assert!(hears(&watcher).await);
-        assert!(!watcher.is_written(&path));
+        assert!(!watcher.is_written(&path, &|_| true));
     }
 
     #[tokio::test]
@@ -311,6 +326,6 @@ mod tests {
             told += 1;
         }
         assert!((1..100).contains(&told), "{told}");
-        assert!(!watcher.is_written(&path));
+        assert!(!watcher.is_written(&path, &|_| true));
     }
 }

@@ -277,7 +277,7 @@ async fn loaded(lab: Lab, files: &[(&str, Vec<u8>)]) -> (Lab, Host, Vec<(String,
     for status in host.loaded().await.iter() {
         let name = status.path.file_stem().expect("a name").to_string_lossy().into_owned();
         let shown = match &status.state {
-            Err(reason) => reason.clone(),
+            Err(failed) => failed.reason.clone(),
             Ok(_) => "it loads".to_owned(),
         };
         assert!(!shown.chars().any(char::is_control), "{name}: {shown:?}");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolhost::plugin::digest;
-use toolhost::reload::{Shown, SourceStatus};
+use toolhost::reload::{Shown, SourceStatus, Status};
 use toolhost::tool::{Code, SourceId};
 use toolhost::{Call, Host, HostSettings, Outcome};
 
@@ -474,7 +474,7 @@ fn find(shown: &Shown, id: usize) -> Option<&SourceStatus> {
 fn is_live(status: Option<&SourceStatus>, digest: &Arc<str>) -> bool {
     status.is_some_and(|status| {
         let of_file = status.state.as_ref().ok().map(|ready| &ready.facts.digest);
-        of_file == Some(digest) && status.word() == "live"
+        of_file == Some(digest) && status.status() == Status::Live
     })
 }
 

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
@@ -33,11 +35,13 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// keeps serving. So does a build whose examples give something else than they expect.
 ///
 /// What is shown: each build and load with its time, what has changed and whether that breaks
-/// calls, calls of the plugin by any host as they come, and its log lines. Ctrl-C ends it; the
-/// plugin stays.
+/// calls, calls of the plugin by any host as they come, and log lines of those made here. Ctrl-C ends
+/// it; the plugin stays.
 ///
-/// If the plugin was granted something, the bytes that this command builds are trusted in place of
-/// those before. It trusts no others.
+/// If the plugin was granted something, what this command makes of the source is trusted in place of
+/// what was trusted before, once its examples have passed; of a script that lies in a plugins folder
+/// already, what is saved there while this command runs. It trusts nothing else, and no texts that a
+/// person should look at first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The plugin's source.
@@ -56,6 +60,11 @@ pub(super) struct Arguments {
     #[arg(long)]
     examples_with_grants: bool,
 
+    /// Build a self-contained component of a script too, as `toolhost build` does, rather than load
+    /// the script itself.
+    #[arg(long)]
+    component: bool,
+
     /// Build and load once, make the calls, and end; with exit code 1 if something fails.
     #[arg(long)]
     once: bool,
@@ -68,9 +77,10 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         ));
     }
     let home = Home::from_environment()?;
-    let work = Work::new(&home, &given.source, &given.out)?;
+    let work = Work::new(&home, &given.source, &given.out, given.component)?;
     let global = Global { plugins: folders(global, work.out()), ..global.clone() };
     let mut settings = home.lasting_settings(&global)?;
+    settings.own.extend(work.in_place());
     if given.examples_with_grants {
         settings.gate = Gate::WithGrants;
     }
@@ -79,7 +89,13 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         .chunks(2)
         .map(|pair| Ok((pair[0].clone(), super::call::read_text(&pair[1])?)))
         .collect::<Result<_, Failure>>()?;
-    develop(ui, &home, work, settings, calls, given.once).await
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Failure::fault(format!("Ctrl-C cannot be heard: {error}")))?;
+    tokio::select! {
+        ended = develop(ui, &home, work, settings, calls, given.once) => ended,
+        // The host ends with what is dropped here, and so does what is being built.
+        _ = interrupt.recv() => Ok(()),
+    }
 }
 
 /// The folders to scan: those that were named, and the one that is built into.
@@ -95,7 +111,7 @@ fn folders(global: &Global, out: &Path) -> Vec<PathBuf> {
 async fn develop(
     ui: &Ui,
     home: &Home,
-    work: Work,
+    mut work: Work,
     settings: HostSettings,
     calls: Vec<(String, String)>,
     once: bool,
@@ -103,7 +119,6 @@ async fn develop(
     let mut watcher = Watcher::start();
     let mut log = Follower::open(&audit::folder(&home.state), 0)
         .map_err(|error| Failure::usage(format!("the audit log cannot be read: {error}")))?;
-    let limits = settings.config.limits.clone();
     // What lies there from before is not what is shown.
     let (mut told, mut answers) = (Told::default(), Answers::new(calls));
     let host = Host::start(settings).map_err(Failure::start)?;
@@ -114,7 +129,7 @@ async fn develop(
         let now = work.stamp();
         if known.as_ref() != Some(&now) {
             known = Some(now);
-            let worked = step(ui, home, &work, &host, &limits, &mut told, &mut answers).await?;
+            let worked = step(ui, home, &mut work, &host, &mut told, &mut answers).await?;
             if once {
                 host.stop().await;
                 return if worked { Ok(()) } else { Err(Failure::broken()) };
@@ -127,11 +142,6 @@ async fn develop(
         tokio::select! {
             () = watcher.changed() => {}
             () = tokio::time::sleep(TICK) => {}
-            ended = tokio::signal::ctrl_c() => {
-                ended.map_err(|error| Failure::fault(error.to_string()))?;
-                host.stop().await;
-                return Ok(());
-            }
         }
         show::calls(ui, &mut log, &work)?;
     }
@@ -141,14 +151,13 @@ async fn develop(
 async fn step(
     ui: &Ui,
     home: &Home,
-    work: &Work,
+    work: &mut Work,
     host: &Host,
-    limits: &crate::limits::Limits,
     told: &mut Told,
     answers: &mut Answers,
 ) -> Result<bool, Failure> {
     let start = Instant::now();
-    let made = match work.make(home, limits).await {
+    let made = match work.make(home, host).await {
         Ok(made) => made,
         Err(failure) => {
             let took = show::millis(start.elapsed());

@@ -46,9 +46,9 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     selection::warn(&listed.selected);
     let findings = Findings::new(&host, &sources, &catalog, &listed).await;
     if ui.json {
-        ui.json(&to_json(&setup, &sources, &findings))?;
+        ui.json(&to_json(&setup, &host, &sources, &findings))?;
     } else {
-        print(ui, &setup, &sources, &findings)?;
+        print(ui, &setup, &host, &sources, &findings)?;
     }
     if findings.broken() == 0 { Ok(()) } else { Err(Failure::broken()) }
 }
@@ -267,6 +267,7 @@ fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) ->
 fn print(
     ui: &Ui,
     setup: &[(&'static str, String)],
+    host: &Host,
     sources: &[SourceStatus],
     findings: &Findings,
 ) -> Result<(), Failure> {
@@ -275,7 +276,8 @@ fn print(
     ui.table(&["WHAT", "HOW"], &rows)?;
     if !sources.is_empty() {
         ui.line("")?;
-        let rows: Vec<Vec<String>> = sources.iter().map(source_cells).collect();
+        let rows: Vec<Vec<String>> =
+            sources.iter().map(|status| source_cells(host, status)).collect();
         ui.table(&["FILE", "SOURCE", "DIGEST", "STATE"], &rows)?;
     }
     for (_, heading, _, problems) in findings.kinds() {
@@ -285,29 +287,18 @@ fn print(
     ui.line(&format!("\n{}", findings.summary()))
 }
 
-fn source_cells(status: &SourceStatus) -> Vec<String> {
+fn source_cells(host: &Host, status: &SourceStatus) -> Vec<String> {
     let source = status.source.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-    let (digest, state) = match &status.state {
-        Err(_) => ("-", "not loaded".to_owned()),
-        Ok(ready) => {
-            let state = match (&ready.same_as, &ready.pending) {
-                (Some(path), _) => format!("not counted: {} is the same plugin", shown(path)),
-                (None, Some(_)) => "pending".to_owned(),
-                (None, None) => problem::trust(ready).to_owned(),
-            };
-            (problem::short(&ready.facts.digest), state)
-        }
+    let digest = match &status.state {
+        Err(_) => "-",
+        Ok(ready) => problem::short(&ready.facts.digest),
     };
-    let digest = digest.to_owned();
-    let state = match &status.kept {
-        Some(_) => format!("{state}, kept build serves"),
-        None => state,
-    };
-    vec![shown(&status.path), source, digest, state]
+    vec![shown(&status.path), source, digest.to_owned(), problem::state(host, status)]
 }
 
 fn to_json(
     setup: &[(&'static str, String)],
+    host: &Host,
     sources: &[SourceStatus],
     findings: &Findings,
 ) -> Value {
@@ -317,7 +308,10 @@ fn to_json(
             "file": shown(&status.path),
             "source": status.source.as_ref().map(ToString::to_string),
             "digest": ready.map(|ready| format!("sha256:{}", ready.facts.digest)),
-            "state": source_cells(status).pop(),
+            "status": host.status(status).to_string(),
+            "phase": status.state.as_ref().err().map(|failed| failed.phase.to_string()),
+            "cause": status.state.as_ref().err().map(|failed| &failed.reason),
+            "state": problem::state(host, status),
         })
     };
     let list = |problems: &[Problem]| problems.iter().map(Problem::to_json).collect::<Vec<_>>();

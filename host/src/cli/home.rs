@@ -156,15 +156,10 @@ impl Home {
         };
         folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
         let config = self.config(global)?;
-        // Of the environment, the host learns what somebody was granted, and no more.
-        let value = |name: String| env::var(&name).ok().map(|value| (name, value));
-        let names = config.variables().into_iter().chain(more.env.clone());
-        let variables = Variables(names.filter_map(value).collect());
-        let names =
-            config.secrets().into_iter().chain(more.secrets.iter().map(|grant| grant.name.clone()));
+        let (variables, secrets) = self.values(&config, more)?;
         Ok(HostSettings {
             variables,
-            secrets: self.secret_values(names)?,
+            secrets,
             egress: EgressSettings::default(),
             runners: self.runners(),
             directories: self.directory_rules(&folders, &absolute(&self.operators_file(global))?),
@@ -179,20 +174,31 @@ impl Home {
         })
     }
 
+    /// Values of the variables and secrets that were granted. Of the environment, the host learns
+    /// these and no more.
+    fn values(&self, config: &Config, more: &Grants) -> Result<(Variables, Secrets), Failure> {
+        let value = |name: String| env::var(&name).ok().map(|value| (name, value));
+        let names = config.variables().into_iter().chain(more.env.clone());
+        let variables = Variables(names.filter_map(value).collect());
+        let names =
+            config.secrets().into_iter().chain(more.secrets.iter().map(|grant| grant.name.clone()));
+        Ok((variables, self.secret_values(names)?))
+    }
+
     /// The settings of a host that goes on: it notices when plugins change, or what is configured.
     pub(super) fn lasting_settings(&self, global: &Global) -> Result<HostSettings, Failure> {
         let settings = self.settings(global)?;
         let (home, of) = (self.clone(), global.clone());
         let reread = move || {
-            let HostSettings { config, variables, secrets, .. } =
-                home.settings(&of).map_err(Failure::into_message)?;
+            let config = home.config(&of).map_err(Failure::into_message)?;
+            let (variables, secrets) =
+                home.values(&config, &Grants::default()).map_err(Failure::into_message)?;
             Ok(Renewed { config, variables, secrets })
         };
         let configured_by = vec![
             self.operators_file(global),
             PathBuf::from(CONFIG_FILE),
             self.state.join(SECRETS_FILE),
-            self.state.join(lock::LOCK),
         ];
         Ok(HostSettings { once: false, reread: Some(Arc::new(reread)), configured_by, ..settings })
     }

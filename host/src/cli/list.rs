@@ -236,8 +236,8 @@ fn state(entry: &Entry, sources: &[SourceStatus]) -> String {
         .filter(counted)
         .filter_map(|status| Some((problem::trust(status.serving()?), status.kept.is_some())));
     match serving.next() {
-        Some((trust, false)) => trust.to_owned(),
-        Some((trust, true)) => format!("{trust}, kept build"),
+        Some((trust, false)) => format!("ready{trust}"),
+        Some((trust, true)) => format!("ready{trust}, kept build"),
         None => "ready".to_owned(),
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::ui::Ui;
+use crate::host::Host;
 use crate::registry::Catalog;
-use crate::reload::{Ready, SourceStatus};
+use crate::reload::{Ready, SourceStatus, Status};
 use crate::text;
 use crate::tool::{Origin, Rejection, SourceId};
 
@@ -63,6 +64,23 @@ pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
         Some(Problem::new(shown(&status.path), reason))
     };
     sources.iter().filter_map(problem).collect()
+}
+
+/// What a plugin is at present, and of a live one how far it is trusted.
+pub(super) fn state(host: &Host, status: &SourceStatus) -> String {
+    let word = host.status(status);
+    let state = match (&status.state, word) {
+        (Err(failed), Status::Failed) => format!("{word} ({})", failed.phase),
+        (Ok(Ready { same_as: Some(path), .. }), Status::Same) => {
+            format!("not counted: {} is the same plugin", shown(path))
+        }
+        (Ok(ready), Status::Live | Status::Quarantined) => format!("{word}{}", trust(ready)),
+        _ => word.to_string(),
+    };
+    match &status.kept {
+        Some(_) => format!("{state}, kept build serves"),
+        None => state,
+    }
 }
 
 /// As many characters of a digest as tell two builds apart for a person.
@@ -133,12 +151,12 @@ pub(super) fn left_out(
     ids.into_iter().filter_map(of_source).flatten().collect()
 }
 
-/// How far a plugin is trusted, in a word.
+/// How far a plugin is trusted, in a word that goes behind its state.
 pub(super) fn trust(ready: &Ready) -> &'static str {
     match ready.origin {
-        Origin::Bundled => "ready, bundled",
-        Origin::Project if !ready.trusted => "ready, untrusted",
-        _ => "ready",
+        Origin::Bundled => ", bundled",
+        Origin::Project if !ready.trusted => ", untrusted",
+        _ => "",
     }
 }
 

@@ -1,6 +1,7 @@
 //! `toolhost rollback`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -43,7 +44,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         return list(ui, &home, &id, &found);
     }
     let serving = found.serving.as_deref();
-    let back = reload::roll_back(&home.state, &found.folder, &id, serving, given.digest.as_deref());
+    let (to, runners) = (given.digest.as_deref(), &found.runners);
+    let back = reload::roll_back(&home.state, &found.folder, &id, serving, to, runners);
     let back = back.map_err(|error| failure(&error, &id))?;
     if ui.json {
         return ui.json(&json!({ "id": id.as_str(), "serves": back.to, "given_up": back.refused }));
@@ -68,6 +70,8 @@ struct Found {
     serving: Option<String>,
     /// The digest of the file.
     file: Option<String>,
+    /// The digests of what runs scripts here.
+    runners: Vec<Arc<str>>,
 }
 
 async fn find(ui: &Ui, home: &Home, global: &Global, id: &PluginId) -> Result<Found, Failure> {
@@ -75,7 +79,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, id: &PluginId) -> Result<Fo
     // Nothing is loaded that was not loaded before.
     settings.config.audit.enabled = false;
     let host = loaded_with(ui, settings).await?;
-    let statuses = host.loaded().await;
+    let (statuses, runners) = (host.loaded().await, host.runner_digests().await);
     let is_it = |status: &&SourceStatus| matches!(&status.source, Some(SourceId::Plugin { id: known, .. }) if known == id);
     let digest = |ready: &reload::Ready| ready.facts.digest.to_string();
     let of = |status: &SourceStatus| {
@@ -84,6 +88,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, id: &PluginId) -> Result<Fo
             folder: folder.clone(),
             serving: status.serving().map(digest),
             file: status.state.as_ref().ok().map(digest),
+            runners: runners.clone(),
         })
     };
     let found: Vec<&SourceStatus> = statuses.iter().filter(is_it).collect();

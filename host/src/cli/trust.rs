@@ -131,7 +131,7 @@ pub(super) fn forget(
                 let known = lock.project(folder).is_some();
                 for plugin in &mut lock.plugins {
                     if plugin.folder == *folder || plugin.folder == plugins {
-                        (plugin.trusted, plugin.grants) = (None, None);
+                        plugin.distrust();
                     }
                 }
                 lock.projects.retain(|project| project.folder != *folder);

@@ -115,25 +115,13 @@ impl Source<'_> {
                 source: status.source.as_ref().map_or(shown, ToString::to_string),
                 path: status.path.display().to_string(),
                 digest: status.state.as_ref().ok().map(|ready| ready.facts.digest.to_string()),
-                state: state(status).to_owned(),
+                state: problem::state(&host, status),
                 tools: status.source.as_ref().and_then(|id| counts.get(id)).copied().unwrap_or(0),
             }
         };
         let plugins = sources.iter().map(plugin).collect();
         host.stop().await;
         Ok(Known { plugins, tools })
-    }
-}
-
-/// The state of a plugin in a word or two.
-fn state(status: &SourceStatus) -> &'static str {
-    match (&status.state, &status.kept) {
-        (Err(_), None) => "not loaded",
-        (Err(_), Some(_)) => "broken, kept build",
-        (Ok(ready), None) if ready.pending.is_some() => "pending",
-        (Ok(ready), Some(_)) if ready.pending.is_some() => "pending, kept build",
-        (Ok(ready), _) if ready.same_as.is_some() => "a copy",
-        (Ok(ready), _) => problem::trust(ready),
     }
 }
 

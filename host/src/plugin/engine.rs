@@ -24,7 +24,7 @@ use crate::limits::{Limits, Share};
 use crate::turns::{Bounds, Turns};
 
 /// How often a running guest is made to yield to others.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The clock rests when no guest has run for this many ticks, since waking it costs a call
 /// more than letting it run costs the machine.
 const IDLE_TICKS_MAX: u32 = 1_000;

@@ -55,7 +55,7 @@ pub(super) struct Prepared {
 }
 
 /// What the operator has to give, to whoever is granted it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     pub(super) variables: Variables,
     pub(super) secrets: Secrets,

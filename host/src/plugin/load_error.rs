@@ -1,10 +1,39 @@
 //! Why a file is no plugin: every way in which loading can fail, with its reason and a repair.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::contract::ContractError;
 use super::runner::RunnerError;
 use crate::script::ScriptError;
+
+/// How far a file came on its way to be a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It was looked at: its name, and what else lies there.
+    Find,
+    /// It was read.
+    Read,
+    /// It was compiled and linked.
+    Compile,
+    /// Its `register` was called.
+    Register,
+    /// Its examples were run.
+    Examples,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Phase::Find => "find",
+            Phase::Read => "read",
+            Phase::Compile => "compile",
+            Phase::Register => "register",
+            Phase::Examples => "examples",
+        })
+    }
+}
 
 /// Why a file is no plugin of this host.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -80,7 +109,36 @@ pub enum LoadError {
     /// It is a kept script, and what ran it is gone.
     #[error("was kept for another version of what runs it, and cannot be run any more")]
     OtherRunner,
+    /// It was to be a kept build, and is not what was kept.
+    #[error("is not what was kept; it is damaged")]
+    NotKept,
     /// Loading itself broke.
     #[error("could not be loaded: {0}")]
     Internal(String),
+}
+
+impl LoadError {
+    /// How far the file came.
+    pub fn phase(&self) -> Phase {
+        match self {
+            LoadError::Unreadable(_)
+            | LoadError::NotAFile(_)
+            | LoadError::TooLarge { .. }
+            | LoadError::Changing
+            | LoadError::Script(_)
+            | LoadError::NotKept => Phase::Read,
+            LoadError::Contract(_)
+            | LoadError::Compile(_)
+            | LoadError::Link(_)
+            | LoadError::Runner(_)
+            | LoadError::OtherRunner
+            | LoadError::Internal(_) => Phase::Compile,
+            LoadError::RegisterTime(_)
+            | LoadError::RegisterStopped { .. }
+            | LoadError::RegisterTooLarge(_)
+            | LoadError::RegisterRefused(_)
+            | LoadError::TooManyTools { .. }
+            | LoadError::Nonsense(_) => Phase::Register,
+        }
+    }
 }

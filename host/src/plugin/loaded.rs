@@ -24,6 +24,8 @@ pub struct Loaded {
     pub facts: Facts,
     /// Of a script: what has the digest of the facts, and can be loaded like a file.
     pub packed: Option<Arc<[u8]>>,
+    /// Whoever uses this host has made it: see [`Loader::own`](super::Loader::own).
+    pub own: bool,
     pub(super) prepared: Arc<Prepared>,
 }
 

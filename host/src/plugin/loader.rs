@@ -2,12 +2,8 @@
 //! line, and a repair.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tempfile::TempDir;
@@ -26,6 +22,7 @@ use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded};
 use super::optional::Optional;
 use super::own::OwnBuilds;
+use super::read;
 use super::runner::{RunnerPlaces, Runners, runner_name};
 use super::secrets::Secrets;
 use super::store::Guest;
@@ -38,12 +35,8 @@ use crate::text;
 use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
 use crate::turns::Party;
 
-/// How often a file is read again that changes while it is read.
-const READS_MAX: usize = 5;
 /// What is shown of a `register` that refuses: the SDKs name what is allowed.
 const REFUSED_CHARS_MAX: usize = 600;
-/// How long to wait for its writer to finish.
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A file that may be a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +53,7 @@ pub struct Candidate {
 pub struct Loader {
     engine: Arc<Engine>,
     own_builds: OwnBuilds,
+    own_sources: Vec<PathBuf>,
     compiler: Compiler,
     rules: Arc<DirectoryRules>,
     stores: Stores,
@@ -73,6 +67,8 @@ pub struct Loader {
     compiling: Semaphore,
     /// What takes seconds is compiled one at a time, so that the rest need not wait for it.
     compiling_large: Semaphore,
+    /// Runners keep no plugin waiting that needs none.
+    compiling_runners: Semaphore,
     runners: Runners,
 }
 
@@ -93,6 +89,7 @@ impl Loader {
             stores: Stores::new(None, Arc::clone(&engine.limits)),
             engine,
             own_builds: OwnBuilds::default(),
+            own_sources: Vec::new(),
             compiler: Compiler::default(),
             rules: Arc::default(),
             values: ArcSwap::default(),
@@ -101,6 +98,7 @@ impl Loader {
             now_compiling: watch::Sender::default(),
             compiling: Semaphore::new(cores),
             compiling_large: Semaphore::new(1),
+            compiling_runners: Semaphore::new(1),
             runners: Runners::default(),
         })
     }
@@ -125,10 +123,15 @@ impl Loader {
         self.rules = Arc::new(rules);
     }
 
-    /// Gives the values of variables and secrets that plugins may be granted.
-    /// Plugins that have their authority already keep what they had.
-    pub fn provide(&self, variables: Variables, secrets: Secrets) {
-        self.values.store(Arc::new(Values { variables, secrets }));
+    /// Gives the values of variables and secrets that plugins may be granted; tells whether they
+    /// are others than before. Plugins that have their authority already keep what they had.
+    pub fn provide(&self, variables: Variables, secrets: Secrets) -> bool {
+        let values = Values { variables, secrets };
+        let is_new = **self.values.load() != values;
+        if is_new {
+            self.values.store(Arc::new(values));
+        }
+        is_new
     }
 
     /// From now on loads plugins to probe them: they see an empty directory wherever they were
@@ -169,10 +172,34 @@ impl Loader {
         self.compiler.program = Some(program);
     }
 
-    /// From now on the component with this digest is compiled quickly, for calls that are slower: it
-    /// is the user's own, and lasts until the next build.
-    pub fn own(&self, digest: &str) {
-        self.own_builds.add(digest);
+    /// Says that whatever lies at these paths is made by whoever uses this host.
+    pub fn own_sources(&mut self, paths: Vec<PathBuf>) {
+        self.own_sources = paths;
+    }
+
+    /// Says that what lies at `path` now is made by whoever uses this host, and lasts until the
+    /// next build: it is compiled quickly, for calls that are slower, and trusted in place of what
+    /// was trusted before.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is a script without a runner.
+    pub async fn own(&self, path: &Path) -> Result<(), LoadError> {
+        let digest = match script::language(path) {
+            Some(language) => {
+                let runner = self.runner(language).await?;
+                let (path, limits) = (path.to_owned(), Arc::clone(&self.engine.limits));
+                let read = move || read::script(&path, &runner.digest, &limits);
+                compile::digest(&compile::blocking(read).await??.pack())
+            }
+            None => compile::digest(&read::component(path, &self.engine.limits).await?),
+        };
+        self.own_builds.add(&digest);
+        Ok(())
+    }
+
+    /// The digests of the runners that run scripts here.
+    pub async fn runner_digests(&self) -> Vec<Arc<str>> {
+        self.runners.known().await.iter().map(|runner| Arc::clone(&runner.digest)).collect()
     }
 
     /// Loads one plugin: reads, checks, compiles, links and registers it.
@@ -190,9 +217,34 @@ impl Loader {
         candidate: &Candidate,
         meter: &Arc<Meter>,
     ) -> Result<Loaded, LoadError> {
-        let Source { code, script, digest, bytes, packed } = self.source(candidate).await?;
+        self.load_only(candidate, None, meter).await
+    }
+
+    /// Loads one plugin, if its bytes have this digest: nothing of others is compiled or run.
+    ///
+    /// # Errors
+    /// As [`Loader::load`]; or if the bytes are others.
+    ///
+    /// # Cancel safety
+    /// As [`Loader::load`].
+    pub async fn load_kept(
+        &self,
+        candidate: &Candidate,
+        digest: &str,
+    ) -> Result<Loaded, LoadError> {
+        self.load_only(candidate, Some(digest), &Arc::default()).await
+    }
+
+    async fn load_only(
+        &self,
+        candidate: &Candidate,
+        only: Option<&str>,
+        meter: &Arc<Meter>,
+    ) -> Result<Loaded, LoadError> {
+        let Source { code, script, digest, bytes, packed } = self.source(candidate, only).await?;
         let prepared = Arc::new(self.prepare(candidate, &code, script));
         let Linked { surface, exported, .. } = &*code;
+        let own = self.own_builds.has(&digest) || self.own_sources.contains(&candidate.path);
         let registered = self.register(&prepared, *exported, meter).await?;
         let tool =
             |spec| Arc::new(PluginTool { spec, plugin: Arc::clone(&prepared) }) as Arc<dyn Tool>;
@@ -226,35 +278,25 @@ impl Loader {
                 script: prepared.script.as_ref().map(|of| of.script.language),
             },
             packed,
+            own,
             prepared,
         })
     }
 
-    async fn read(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
-        let allowed = self.engine.limits.component_bytes_max.0;
-        for _ in 0..READS_MAX {
-            let path = path.to_owned();
-            let read = tokio::task::spawn_blocking(move || read_settled(&path, allowed));
-            let read = read.await.map_err(|error| LoadError::Internal(error.to_string()))?;
-            if let Some(bytes) = read? {
-                return Ok(bytes);
-            }
-            tokio::time::sleep(READ_AGAIN_AFTER).await;
-        }
-        Err(LoadError::Changing)
-    }
-
     /// What a candidate is made of: a component of its own, or a script and its runner.
-    async fn source(&self, candidate: &Candidate) -> Result<Source, LoadError> {
+    async fn source(&self, candidate: &Candidate, only: Option<&str>) -> Result<Source, LoadError> {
         let limits = &self.engine.limits;
         if let Some(language) = script::language(&candidate.path) {
             let runner = self.runner(language).await?;
             let (path, digest) = (candidate.path.clone(), Arc::clone(&runner.digest));
             let limits = Arc::clone(limits);
-            let read = move || read_script(&path, &digest, &limits);
+            let read = move || read::script(&path, &digest, &limits);
             return Ok(Source::of_script(compile::blocking(read).await??, runner));
         }
-        let bytes = self.read(&candidate.path).await?;
+        let bytes = read::component(&candidate.path, &self.engine.limits).await?;
+        if only.is_some_and(|only| *compile::digest(&bytes) != *only) {
+            return Err(LoadError::NotKept);
+        }
         if let Some(script) = Script::unpack(&bytes) {
             let runner = self.runner(script.language).await?;
             if script.runner != *runner.digest {
@@ -263,7 +305,9 @@ impl Loader {
             return Ok(Source::of_script(script, runner));
         }
         let length = bytes.len() as u64;
-        let code = self.link(&candidate.id.to_string(), bytes).await?;
+        let permits =
+            if bytes.len() > LARGE_BYTES { &self.compiling_large } else { &self.compiling };
+        let code = self.link(&candidate.id.to_string(), bytes, permits).await?;
         let digest = Arc::clone(&code.digest);
         Ok(Source { code: Arc::new(code), script: None, digest, bytes: length, packed: None })
     }
@@ -273,21 +317,27 @@ impl Loader {
         if let Some(runner) = known.as_ref().filter(|(of, _)| *of == stamp) {
             return Ok(Arc::clone(&runner.1));
         }
-        let bytes = self.read(&path).await?;
-        let runner = Arc::new(self.link(&runner_name(language), bytes).await?);
+        let bytes = read::component(&path, &self.engine.limits).await?;
+        let runner =
+            Arc::new(self.link(&runner_name(language), bytes, &self.compiling_runners).await?);
         *known = Some((stamp, Arc::clone(&runner)));
         Ok(runner)
     }
 
     /// Compiles a component, or gets its code from the cache, and links it. What was compiled
     /// before waits for nothing that is compiled now.
-    async fn link(&self, name: &str, bytes: Vec<u8>) -> Result<Linked, LoadError> {
+    async fn link(
+        &self,
+        name: &str,
+        bytes: Vec<u8>,
+        permits: &Semaphore,
+    ) -> Result<Linked, LoadError> {
         let digest = compile::digest(&bytes);
         let surface = contract::read(&bytes)?;
         let exported = exported(&surface);
         let (engine, component) = match self.compiler.kept(&self.engine, &digest).await? {
             Some(component) => (Arc::clone(&self.engine), component),
-            None => self.compile(name, bytes, &digest).await?,
+            None => self.compile(name, bytes, permits, &digest).await?,
         };
         let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
         let pre = engine.linker.instantiate_pre(&component).map_err(misfit)?;
@@ -300,13 +350,10 @@ impl Loader {
         &self,
         name: &str,
         bytes: Vec<u8>,
+        permits: &Semaphore,
         digest: &Arc<str>,
     ) -> Result<(Arc<Engine>, Component), LoadError> {
         let _named = Named::new(&self.now_compiling, name);
-        let permits = match bytes.len() {
-            length if length > LARGE_BYTES => &self.compiling_large,
-            _ => &self.compiling,
-        };
         let permit = permits.acquire().await;
         let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
         let bytes: Arc<[u8]> = bytes.into();
@@ -404,80 +451,6 @@ impl Source {
             code: runner,
         }
     }
-}
-
-/// Reads a script that stays the same meanwhile.
-fn read_script(path: &Path, runner: &str, limits: &Limits) -> Result<Script, LoadError> {
-    for _ in 0..READS_MAX {
-        let before = script::stamp(path);
-        let read = Script::read(path, runner, limits);
-        if script::stamp(path) == before {
-            return Ok(read?);
-        }
-        std::thread::sleep(READ_AGAIN_AFTER);
-    }
-    Err(LoadError::Changing)
-}
-
-/// Reads the bytes of a component, once.
-///
-/// # Errors
-/// If it cannot be read, is no regular file or too large, or changes meanwhile.
-pub fn read_component(path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
-    read_settled(path, limits.component_bytes_max.0)?.ok_or(LoadError::Changing)
-}
-
-/// Reads a file if it is a regular one and stays the same meanwhile.
-fn read_settled(path: &Path, allowed: u64) -> Result<Option<Vec<u8>>, LoadError> {
-    let unreadable = |error: std::io::Error| LoadError::Unreadable(error.to_string());
-    // Without it, opening a pipe waits for a writer.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::from_ne_bytes(nonblocking.to_ne_bytes()))
-        .open(path)
-        .map_err(unreadable)?;
-    let before = file.metadata().map_err(unreadable)?;
-    check_regular(&before)?;
-    let too_large = |given: u64| LoadError::TooLarge { given, allowed };
-    if before.len() > allowed {
-        return Err(too_large(before.len()));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
-    (&file).take(allowed + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > allowed {
-        return Err(too_large(bytes.len() as u64));
-    }
-    Ok(unchanged(&file, path, &before, bytes.len() as u64).map_err(unreadable)?.then_some(bytes))
-}
-
-/// Tells whether the file is still the one that was opened, and was not written to meanwhile.
-fn unchanged(
-    file: &File,
-    path: &Path,
-    before: &Metadata,
-    bytes_read: u64,
-) -> std::io::Result<bool> {
-    let stamp = |metadata: &Metadata| {
-        (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
-    };
-    let (after, named) = (file.metadata()?, std::fs::metadata(path)?);
-    Ok(stamp(before) == stamp(&after)
-        && stamp(before) == stamp(&named)
-        && before.len() == bytes_read)
-}
-
-fn check_regular(metadata: &Metadata) -> Result<(), LoadError> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        return Ok(());
-    }
-    Err(LoadError::NotAFile(match kind {
-        _ if kind.is_dir() => "a directory",
-        _ if kind.is_fifo() => "a named pipe",
-        _ if kind.is_socket() => "a socket",
-        _ => "a device",
-    }))
 }
 
 fn exported(surface: &Surface) -> Exported {

@@ -13,15 +13,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
+use super::engine::TICK;
 use crate::tool::Meter;
 
 /// How long a guest may have a CPU before it counts as long.
 const SHORT_MAX: Duration = Duration::from_millis(3);
-/// By how much the threads of long guests are nicer than others: a third of the weight, and the
-/// kernel lets a thread that wakes go before them.
-#[cfg(target_os = "linux")]
-const NICER_BY: i32 = 5;
-
 /// Where long guests go on.
 #[derive(Debug, Default)]
 pub(super) struct LongGuests {
@@ -41,11 +37,21 @@ impl LongGuests {
         guest: impl Future<Output = T> + Send + 'static,
     ) -> T {
         let mut guest = Box::pin(timed(meter, guest));
-        let mut used = Duration::ZERO;
+        let mut used: Option<Duration> = None;
         let short = poll_fn(|context| {
-            let start = Instant::now();
-            let polled = guest.as_mut().poll(context);
-            used += start.elapsed();
+            // Most calls end with the first poll, and asking the kernel would cost them more than
+            // they gain. They yield after a tick, and may have lost their core meanwhile.
+            let (polled, took) = match used {
+                None => {
+                    let start = Instant::now();
+                    (guest.as_mut().poll(context), start.elapsed().min(TICK))
+                }
+                Some(_) => {
+                    let start = thread_time();
+                    (guest.as_mut().poll(context), thread_time().saturating_sub(start))
+                }
+            };
+            let used = *used.insert(used.unwrap_or_default() + took);
             match polled {
                 Poll::Ready(answer) => Poll::Ready(Some(answer)),
                 Poll::Pending if used >= SHORT_MAX => Poll::Ready(None),
@@ -56,7 +62,7 @@ impl LongGuests {
             return answer;
         }
         match self.runtime.get_or_init(start) {
-            Some(runtime) => Stopped(runtime.spawn(stepping_back(guest))).await,
+            Some(runtime) => Stopped(runtime.spawn(guest)).await,
             None => guest.await,
         }
     }
@@ -85,16 +91,67 @@ fn start() -> Option<Runtime> {
         .ok()
 }
 
+/// How long this thread has had a CPU.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// On Linux the priority is of the thread; elsewhere it would be of the whole process.
 fn be_nicer() {
     #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{getpriority_process, setpriority_process};
-        let nicer = getpriority_process(None)
-            .and_then(|priority| setpriority_process(None, (priority + NICER_BY).min(19)));
-        if let Err(error) = nicer {
-            tracing::warn!(%error, "long calls have the priority of short ones");
+    if let Err(error) = priority::be_nicer() {
+        tracing::warn!(%error, "long calls have the priority of short ones");
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod priority {
+    use std::io::{Error, Result};
+    use std::time::Duration;
+
+    use rustix::process::{getpriority_process, setpriority_process};
+
+    /// By how much the threads of long guests are nicer than others: a third of the weight.
+    const NICER_BY: i32 = 5;
+    /// How long such a thread may keep a core from its equals. Since this is longer than the slice
+    /// of others, these go before it as soon as they wake, rather than at the kernel's next tick,
+    /// some milliseconds later.
+    const SLICE: Duration = Duration::from_millis(20);
+
+    pub(super) fn be_nicer() -> Result<()> {
+        let nice = (getpriority_process(None)? + NICER_BY).min(19);
+        // Kernels before 3.14 do not know it, and those before 6.12 no slices.
+        with_slice(nice).or_else(|_| Ok(setpriority_process(None, nice)?))
+    }
+
+    #[expect(unsafe_code, reason = "no crate has this system call with a slice")]
+    fn with_slice(nice: i32) -> Result<()> {
+        /// `struct sched_attr` of the kernel, in its first version.
+        #[repr(C)]
+        struct Attributes {
+            size: u32,
+            policy: u32,
+            flags: u64,
+            nice: i32,
+            priority: u32,
+            runtime: u64,
+            deadline: u64,
+            period: u64,
         }
+        let attributes = Attributes {
+            size: size_of::<Attributes>() as u32,
+            policy: libc::SCHED_OTHER.cast_unsigned(),
+            flags: 0,
+            nice,
+            priority: 0,
+            runtime: SLICE.as_nanos() as u64,
+            deadline: 0,
+            period: 0,
+        };
+        // SAFETY: the kernel reads as many bytes as `size` says, which is all of the structure.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
     }
 }
 
@@ -116,18 +173,6 @@ impl<T> Drop for Stopped<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// Lets whatever waits for the core go before each part of a guest's run. The kernel otherwise gives
-/// a thread its whole slice, up to a tick of some milliseconds, though another of higher priority
-/// has woken.
-async fn stepping_back<T>(guest: impl Future<Output = T>) -> T {
-    let mut guest = std::pin::pin!(guest);
-    poll_fn(|context| {
-        std::thread::yield_now();
-        guest.as_mut().poll(context)
-    })
-    .await
 }
 
 async fn timed<T>(meter: Arc<Meter>, guest: impl Future<Output = T>) -> T {

@@ -19,13 +19,14 @@ impl OwnBuilds {
         digests.insert(digest.to_owned());
     }
 
+    pub(super) fn has(&self, digest: &str) -> bool {
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.contains(digest)
+    }
+
     /// The engine that compiles this component, if it is an own build; beside the one of all others.
     pub(super) fn engine(&self, digest: &str, usual: &Engine) -> Option<Arc<Engine>> {
-        let is_own = {
-            let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-            digests.contains(digest)
-        };
-        if !is_own {
+        if !self.has(digest) {
             return None;
         }
         let start = || {

@@ -56,6 +56,15 @@ impl Runners {
         self.places.values().flatten().map(|path| script::stamp(path)).collect()
     }
 
+    /// Those that are known.
+    pub(super) async fn known(&self) -> Vec<Arc<Linked>> {
+        let mut found = Vec::new();
+        for known in self.known.values() {
+            found.extend(known.lock().await.iter().map(|(_, runner)| Arc::clone(runner)));
+        }
+        found
+    }
+
     /// The runner's file, its state, and what is known of it, for whoever makes it known. Only
     /// one caller has that at a time.
     pub(super) async fn find(

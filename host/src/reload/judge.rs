@@ -11,7 +11,9 @@ use super::{Pending, Remembered};
 use crate::config::{Config, PluginConfig, Update};
 use crate::difference::{Surface, differences, differences_in_outline};
 use crate::lock::Known;
-use crate::plugin::Loaded;
+use crate::plugin::{Loaded, digest};
+use crate::script::Script;
+use crate::store::Builds;
 use crate::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
 
 /// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
@@ -31,7 +33,8 @@ pub(super) struct Judged {
 pub(super) enum Verdict {
     /// It serves, with what it was granted.
     Trusted {
-        /// The operator's rule trusts it, and no person has yet.
+        /// The operator's rule trusts it, or it is the operator's own build of what was trusted; no
+        /// person has yet.
         by_rule: bool,
     },
     /// It serves, with no authority.
@@ -93,11 +96,17 @@ impl<'a> Case<'a> {
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
             return Verdict::Trusted { by_rule: false };
         }
+        if trusted.is_some_and(|trusted| self.has_only_another_runner(loaded, trusted)) {
+            return Verdict::Trusted { by_rule: true };
+        }
         let suspect = suspect(loaded);
         if !suspect.is_empty() {
             return Verdict::Suspect(suspect);
         }
         let Some(trusted) = trusted else { return Verdict::Free };
+        if loaded.own {
+            return Verdict::Trusted { by_rule: true };
+        }
         if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
             return Verdict::Free;
         }
@@ -113,6 +122,22 @@ impl<'a> Case<'a> {
         match self.settings.update {
             Update::SameNeeds if asks_no_more => Verdict::Trusted { by_rule: true },
             _ => Verdict::Changed,
+        }
+    }
+
+    /// Tells whether this is the script that was trusted, run by a runner that came with another
+    /// version of this host: nobody else can bring one.
+    fn has_only_another_runner(&self, loaded: &Loaded, trusted: &str) -> bool {
+        let (Some(now), Some(state)) = (&loaded.packed, &self.remembered.state) else {
+            return false;
+        };
+        let before = Builds::new(state).find(trusted).and_then(|path| std::fs::read(path).ok());
+        let Some(before) = before.filter(|bytes| *digest(bytes) == *trusted) else { return false };
+        match (Script::unpack(now), Script::unpack(&before)) {
+            (Some(now), Some(before)) => {
+                (now.language, now.modules) == (before.language, before.modules)
+            }
+            _ => false,
         }
     }
 

@@ -22,7 +22,7 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
             digest: ready.map(|ready| ready.facts.digest.clone()),
             origin: ready.map(|ready| in_a_word(ready.origin)),
             tools: report.map_or(0, |report| report.tools.len()),
-            reason: status.state.as_ref().err().cloned(),
+            reason: status.state.as_ref().err().map(ToString::to_string),
             waits: ready.and_then(|ready| Some(ready.pending.as_ref()?.why.clone())),
             serving: status.kept.as_ref().map(|kept| kept.facts.digest.clone()),
         });

@@ -4,31 +4,32 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::gate::{self, Gate};
 use super::judge::Case;
-use super::scan::{self, Found};
 use super::settle::{Guards, Settled};
-use super::source::{Source, State};
-use super::{Folder, Remembered, SourceStatus, note, remember};
+use super::source::Source;
+use super::{Failed, Folder, Remembered, SourceStatus, note, remember};
 use crate::audit::Audit;
 use crate::authority::Variables;
 use crate::config::Config;
 use crate::limits::Limits;
-use crate::plugin::{Candidate, Loaded, Loader, Secrets, runner_name};
+use crate::plugin::{LoadError, Loaded, Loader, Phase, Secrets, runner_name};
 use crate::quarantine::Quarantine;
 use crate::registry::Registry;
 use crate::script::{self, Stamp};
 use crate::store::Builds;
-use crate::tool::{Meter, Usage};
+use crate::tool::Usage;
 use crate::watcher::Watcher;
 
 /// What is ready so soon after something else is published with it.
 const TOGETHER: Duration = Duration::from_millis(50);
+/// At the start, a file that is being written is waited for so long.
+const TRIED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is loaded, and how.
 #[derive(Clone, Default)]
@@ -86,40 +87,61 @@ pub struct Reloader {
     pub(super) settings: ReloadSettings,
     pub(super) parts: Parts,
     pub(super) config: Config,
-    limits: Arc<Limits>,
+    pub(super) limits: Arc<Limits>,
     pub(super) remembered: Remembered,
     /// Grows when values of variables or secrets may have changed.
     pub(super) values: u64,
-    sources: BTreeMap<PathBuf, Source>,
+    pub(super) sources: BTreeMap<PathBuf, Source>,
+    /// How many sources there were so far.
+    pub(super) sources_count: u64,
     /// What cannot be a plugin.
-    problems: Vec<SourceStatus>,
+    pub(super) problems: Vec<SourceStatus>,
+    /// Where folders are, as far as that was ever known.
+    pub(super) real_folders: BTreeMap<PathBuf, PathBuf>,
+    /// Something has changed since it was published last.
+    pub(super) changed: bool,
+    /// When it began.
+    since: Instant,
+    /// Since when something that was seen is not remembered.
+    pub(super) unsaved: Option<(Instant, String)>,
     /// Why the configuration cannot be read anew.
     pub(super) misconfigured: Option<SourceStatus>,
     guards: Guards,
     work: JoinSet<Done>,
     /// What is worked at, for those that break.
-    working: HashMap<Id, PathBuf>,
-    shown: watch::Sender<Shown>,
+    working: HashMap<Id, Work>,
+    pub(super) shown: watch::Sender<Shown>,
     compiling: watch::Receiver<BTreeSet<String>>,
-    watcher: Option<Watcher>,
+    pub(super) watcher: Option<Watcher>,
     /// The states of the files that were read last.
     pub(super) configured: Vec<Stamp>,
     pub(super) known: Vec<Stamp>,
 }
 
+/// What is worked at.
+#[derive(Clone)]
+pub(super) struct Work {
+    /// Whose file.
+    path: PathBuf,
+    /// The source's number: the next one with this path is another.
+    number: u64,
+    /// The digest of the kept build, if it is not the file.
+    kept: Option<String>,
+}
+
 /// What was worked at.
 struct Done {
-    path: PathBuf,
+    work: Work,
     what: What,
 }
 
-enum What {
+pub(super) enum What {
     /// The file was read.
-    Loaded(Result<Loaded, String>, Usage),
+    Loaded(Result<Loaded, LoadError>, Usage),
     /// Its examples have run.
     Passed(Box<Loaded>, Result<(), String>),
     /// A kept build was read.
-    Kept(Candidate, Result<Loaded, String>),
+    Kept(Result<Loaded, LoadError>),
 }
 
 impl Reloader {
@@ -143,7 +165,12 @@ impl Reloader {
             remembered,
             values: 0,
             sources: BTreeMap::new(),
+            sources_count: 0,
             problems: Vec::new(),
+            real_folders: BTreeMap::new(),
+            changed: true,
+            since: Instant::now(),
+            unsaved: None,
             misconfigured: None,
             guards: Guards::default(),
             work: JoinSet::new(),
@@ -170,7 +197,9 @@ impl Reloader {
             // What is renamed is gone and new at once.
             self.take_more().await;
             // What is loaded once is published once; or twice, if a runner is compiled first.
-            if self.watcher.is_some() || self.work.is_empty() || self.waits_for_runners() {
+            let is_time =
+                self.watcher.is_some() || self.work.is_empty() || self.waits_for_runners();
+            if is_time && std::mem::take(&mut self.changed) {
                 self.publish().await;
             }
             if !self.wait().await {
@@ -190,7 +219,7 @@ impl Reloader {
                     Some(done) => self.take(done),
                     None => return false,
                 },
-                Ok(()) = compiling.changed(), if is_starting => {}
+                Ok(()) = compiling.changed(), if is_starting => self.changed = true,
             }
             return true;
         };
@@ -198,7 +227,7 @@ impl Reloader {
             Some(done) = work.join_next_with_id() => {
                 self.take(done);
             }
-            Ok(()) = compiling.changed(), if is_starting => {}
+            Ok(()) = compiling.changed(), if is_starting => self.changed = true,
             () = watcher.changed() => self.look().await,
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
@@ -208,11 +237,18 @@ impl Reloader {
     /// Tells whether nothing is being loaded but scripts whose runner is compiled.
     fn waits_for_runners(&self) -> bool {
         let compiling = self.compiling.borrow();
-        let waits = |path: &PathBuf| {
-            script::language(path)
+        let waits = |work: &Work| {
+            script::language(&work.path)
                 .is_some_and(|language| compiling.contains(&runner_name(language)))
         };
         self.working.values().all(waits)
+    }
+
+    /// Tells whether every file was read, or has had its time: one that is written again and again
+    /// keeps nobody waiting.
+    fn is_tried(&self) -> bool {
+        self.since.elapsed() > TRIED_WITHIN
+            || self.sources.values().all(|source| source.read.is_some())
     }
 
     /// Takes what is ready at about the same time.
@@ -225,145 +261,71 @@ impl Reloader {
         }
     }
 
-    /// Looks at what lies there.
-    async fn look(&mut self) {
-        self.reread().await;
-        let (folders, limits) = (self.settings.folders.clone(), Arc::clone(&self.limits));
-        let looking = tokio::task::spawn_blocking(move || {
-            let (found, problems) = scan::scan_all(&folders, &limits);
-            let state = |found: Found| (script::stamp(&found.candidate.path), found);
-            let found: Vec<(Stamp, Found)> = found.into_iter().map(state).collect();
-            (found, problems)
-        });
-        let Ok((found, problems)) = looking.await else { return };
-        self.problems = problems;
-        let runners = self.parts.loader.runners_stamp();
-        let paths: BTreeSet<PathBuf> =
-            found.iter().map(|(_, found)| found.candidate.path.clone()).collect();
-        self.sources.retain(|path, source| {
-            let stays = paths.contains(path);
-            if !stays {
-                source.retire();
-            }
-            stays
-        });
-        for (stamp, found) in found {
-            let path = found.candidate.path.clone();
-            let is_script = script::language(&path).is_some();
-            let now: State = (stamp, if is_script { runners.clone() } else { Vec::new() });
-            match self.sources.get_mut(&path) {
-                Some(source) => (source.found, source.now) = (found, now),
-                None => {
-                    self.sources.insert(path, Source::new(found, now));
-                }
-            }
-        }
-        self.watch();
-    }
-
-    /// Tells the watcher what is of concern.
-    fn watch(&mut self) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let folders = self.settings.folders.iter().map(|folder| {
-            std::fs::canonicalize(&folder.path).unwrap_or_else(|_| folder.path.clone())
-        });
-        let scripts = self.sources.keys().flat_map(|path| script::folders(path));
-        let state = self.remembered.state.iter().map(|state| state.join(crate::lock::LOCK));
-        let configured = self.settings.configured_by.iter().cloned();
-        let paths = folders.chain(scripts).chain(state).chain(configured);
-        let absolute = paths.filter_map(|path| std::path::absolute(path).ok());
-        watcher.watch(&absolute.collect());
-    }
-
-    /// Begins to load what has changed.
-    fn start(&mut self) {
-        let mut stale = Vec::new();
-        for (path, source) in &mut self.sources {
-            let is_written =
-                || self.watcher.as_ref().is_some_and(|watcher| watcher.is_written(path));
-            if !source.is_stale() || is_written() {
-                continue;
-            }
-            source.read = Some(source.now.clone());
-            if let Some(reason) = &source.found.twins {
-                source.file = Some(Err(reason.clone()));
-                continue;
-            }
-            source.busy = true;
-            stale.push(source.found.candidate.clone());
-        }
-        for candidate in stale {
-            let loader = Arc::clone(&self.parts.loader);
-            let path = candidate.path.clone();
-            self.spawn(path, async move {
-                let meter = Arc::new(Meter::default());
-                let loaded = loader.load(&candidate, &meter).await;
-                What::Loaded(loaded.map_err(|error| error.to_string()), meter.usage())
-            });
-        }
-    }
-
-    fn spawn(&mut self, path: PathBuf, work: impl Future<Output = What> + Send + 'static) {
-        let of = path.clone();
-        let handle = self.work.spawn(async move { Done { path: of, what: work.await } });
-        self.working.insert(handle.id(), path);
+    /// Works for a source, which is busy until that is taken in.
+    pub(super) fn spawn(
+        &mut self,
+        path: PathBuf,
+        kept: Option<String>,
+        work: impl Future<Output = What> + Send + 'static,
+    ) {
+        let Some(source) = self.sources.get_mut(&path) else { return };
+        let of = Work { path, number: source.number, kept };
+        let known = of.clone();
+        let handle = self.work.spawn(async move { Done { work: of, what: work.await } });
+        self.working.insert(handle.id(), known);
+        source.busy = Some(handle);
+        self.changed = true;
     }
 
     /// Takes in what was worked at.
     fn take(&mut self, done: Result<(Id, Done), JoinError>) {
-        let (path, what) = match done {
-            Ok((id, Done { path, what })) => {
+        self.changed = true;
+        let (Work { path, number, kept }, what) = match done {
+            Ok((id, Done { work, what })) => {
                 self.working.remove(&id);
-                (path, what)
+                (work, what)
             }
             Err(error) => {
-                let Some(path) = self.working.remove(&error.id()) else { return };
-                let reason = format!("could not be loaded: {error}");
-                (path, What::Loaded(Err(reason), Usage::default()))
+                let Some(work) = self.working.remove(&error.id()) else { return };
+                let broken = Err(LoadError::Internal(error.to_string()));
+                let what = match &work.kept {
+                    Some(_) => What::Kept(broken),
+                    None => What::Loaded(broken, Usage::default()),
+                };
+                (work, what)
             }
         };
-        // It may be gone by now.
-        let Some(source) = self.sources.get_mut(&path) else { return };
+        // It may be gone by now, and another be there.
+        let source = self.sources.get_mut(&path).filter(|source| source.number == number);
+        let Some(source) = source else { return };
+        source.busy = None;
         match what {
             What::Loaded(loaded, usage) => {
-                (source.busy, source.usage) = (false, usage);
+                source.usage = usage;
                 match loaded {
                     Ok(loaded) => self.loaded(&path, loaded),
-                    Err(reason) => source.file = Some(Err(reason)),
+                    Err(error) => source.file = Some(Err(error.into())),
                 }
             }
-            What::Passed(loaded, passed) => {
-                source.busy = false;
-                match passed {
-                    Ok(()) => source.accept(*loaded),
-                    Err(reason) => {
-                        let repair = "correct the tool or its example";
-                        source.file = Some(Err(format!("{reason}; {repair}")));
-                    }
+            What::Passed(loaded, passed) => match passed {
+                Ok(()) => source.accept(*loaded),
+                Err(reason) => {
+                    let reason = format!("{reason}; correct the tool or its example");
+                    source.file = Some(Err(Failed { phase: Phase::Examples, reason }));
                 }
-            }
-            What::Kept(candidate, loaded) => {
-                source.busy = false;
-                let digest = candidate.path.file_stem().unwrap_or_default();
-                let digest = digest.to_string_lossy().into_owned();
-                let id = &candidate.id;
+            },
+            What::Kept(loaded) => {
+                let id = source.found.candidate.id.clone();
+                let digest = kept.unwrap_or_default();
                 match loaded {
-                    Ok(loaded) if *loaded.facts.digest == *digest => {
+                    Ok(loaded) => {
                         source.builds.insert(digest.into(), loaded);
                     }
-                    Ok(_) => {
-                        tracing::warn!(
-                            "a kept build of plugin:{id} does not serve: it is not what was kept"
-                        );
-                        // So that it can be kept again.
-                        if let Err(error) = std::fs::remove_file(&candidate.path) {
-                            tracing::warn!(%error, "and it cannot be removed");
+                    Err(error) => {
+                        let reason = error.to_string();
+                        if source.refuses(digest, &reason) {
+                            tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
                         }
-                        source.unusable.insert(digest);
-                    }
-                    Err(reason) => {
-                        tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
-                        source.unusable.insert(digest);
                     }
                 }
             }
@@ -390,7 +352,6 @@ impl Reloader {
             source.accept(loaded);
             return;
         }
-        source.busy = true;
         let mut tried = self.parts.loader.renew(&loaded);
         if self.settings.gate == Gate::WithGrants && judged.is_trusted() {
             let settings = case.settings(&judged);
@@ -398,7 +359,7 @@ impl Reloader {
             let _ = tried.grant(&settings.grants, &settings.exclusive);
         }
         let limits = Arc::clone(&self.limits);
-        self.spawn(path.clone(), async move {
+        self.spawn(path.clone(), None, async move {
             let passed = gate::pass(&tried, &limits).await;
             What::Passed(Box::new(loaded), passed)
         });
@@ -421,38 +382,49 @@ impl Reloader {
         for loaded in replaced {
             loaded.retire();
         }
-        for candidate in wanted {
-            // The name of a kept file tells whose it is no more.
-            let found = self.sources.iter_mut().find(|(_, source)| {
-                let own = &source.found.candidate;
-                (&own.folder, &own.id) == (&candidate.folder, &candidate.id)
-            });
-            let Some((path, source)) = found else { continue };
-            if source.busy {
+        for (path, digest, candidate) in wanted {
+            let is_busy = self.sources.get(&path).is_none_or(|source| source.busy.is_some());
+            if is_busy {
                 continue;
             }
-            source.busy = true;
-            let (path, loader) = (path.clone(), Arc::clone(&self.parts.loader));
-            self.spawn(path, async move {
-                let loaded = loader.load(&candidate, &Arc::default()).await;
-                What::Kept(candidate, loaded.map_err(|error| error.to_string()))
+            let (loader, builds) = (Arc::clone(&self.parts.loader), builds.clone());
+            self.spawn(path, Some(digest.clone()), async move {
+                let loaded = loader.load_kept(&candidate, &digest).await;
+                if let (Err(LoadError::NotKept), Some(builds)) = (&loaded, builds)
+                    && let Err(error) = builds.discard(&digest)
+                {
+                    tracing::warn!(%error, "a damaged build cannot be removed");
+                }
+                What::Kept(loaded)
             });
         }
         statuses.extend(self.problems.iter().chain(&self.misconfigured).cloned());
         statuses.sort_by(|left, right| left.path.cmp(&right.path));
         let before = self.shown.borrow().clone();
-        let is_settled = before.settled || self.work.is_empty();
-        let is_started = before.started || is_settled || self.waits_for_runners();
+        let is_tried = self.is_tried();
+        let is_settled = before.settled || self.work.is_empty() && is_tried;
+        let is_started = before.started || is_settled || self.waits_for_runners() && is_tried;
         if is_settled {
             note(&self.parts.audit, &news(&before, &statuses), &catalog);
         }
         let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
         let remember = move || remember::remember(&remembered, &seen, &limits);
-        match tokio::task::spawn_blocking(remember).await {
-            Ok(Some(lock)) => self.remembered.lock = lock,
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "what was seen of plugins is not remembered"),
-        }
+        let unsaved = match tokio::task::spawn_blocking(remember).await {
+            Ok(Ok(lock)) => {
+                if let Some(lock) = lock {
+                    self.remembered.lock = lock;
+                }
+                None
+            }
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.unsaved = unsaved.map(|reason| {
+            if self.unsaved.as_ref().is_none_or(|(_, before)| *before != reason) {
+                tracing::warn!("what was seen of plugins is not remembered: {reason}");
+            }
+            (Instant::now(), reason)
+        });
         // What is told is remembered.
         let is_same = (before.started, before.settled) == (is_started, is_settled);
         if *before.statuses != statuses || !is_same {

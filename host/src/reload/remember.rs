@@ -50,40 +50,48 @@ pub(super) fn names(catalog: &Catalog, source: &SourceId) -> Vec<String> {
 
 /// Remembers what was seen, in the state folder if there is one, and returns what is known then, if
 /// that is something else. It blocks on files.
-pub(super) fn remember(remembered: &Remembered, seen: &[Seen], limits: &Limits) -> Option<Lock> {
-    let state = remembered.state.as_ref()?;
+///
+/// # Errors
+/// If the lock cannot be read or written.
+pub(super) fn remember(
+    remembered: &Remembered,
+    seen: &[Seen],
+    limits: &Limits,
+) -> Result<Option<Lock>, LockError> {
+    let Some(state) = &remembered.state else { return Ok(None) };
     let mut expected = remembered.lock.clone();
-    note(&mut expected, seen, limits);
+    note(&mut expected, seen, &|_| true, limits);
     if expected == remembered.lock {
-        return None;
+        return Ok(None);
     }
-    let builds = Builds::new(state);
+    let (builds, mut kept) = (Builds::new(state), BTreeSet::new());
     for Seen { build, id, .. } in seen {
         let Some(build) = build else { continue };
-        if let Err(error) = builds.keep(&build.bytes, &build.digest) {
-            tracing::warn!(%error, "the build of plugin:{id} cannot be kept; a later one that is broken will have no stand-in");
+        if is_kept(&builds, &build.bytes, &build.digest, id.as_str()) {
+            kept.insert(&*build.digest);
         }
     }
-    let changed = lock::change(state, |lock| {
-        note(lock, seen, limits);
+    let (pruned, lock) = lock::change(state, |lock| {
+        note(lock, seen, &|digest| kept.contains(digest), limits);
         (prune(lock, &builds, limits), lock.clone())
-    });
-    match changed {
-        Ok((pruned, lock)) => {
-            if let Err(error) = pruned {
-                tracing::warn!(%error, "old builds of plugins cannot be removed");
-            }
-            Some(lock)
-        }
-        Err(error) => {
-            tracing::warn!("what was seen of plugins is not remembered: {error}");
-            None
-        }
+    })?;
+    if let Err(error) = pruned {
+        tracing::warn!(%error, "old builds of plugins cannot be removed");
     }
+    Ok(Some(lock))
+}
+
+/// Keeps a build; where that cannot be, says so.
+fn is_kept(builds: &Builds, bytes: &Kept, digest: &str, id: &str) -> bool {
+    let kept = builds.keep(bytes, digest).inspect_err(|error| {
+        tracing::warn!(%error, "the build of plugin:{id} cannot be kept; a later one that is broken will have no stand-in");
+    });
+    // Otherwise the file has changed by now, and its next build is about to be loaded.
+    kept.unwrap_or(false)
 }
 
 /// Puts what was seen into a lock.
-fn note(lock: &mut Lock, seen: &[Seen], limits: &Limits) {
+fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: &Limits) {
     for Seen { folder, id, build, .. } in seen {
         let known = lock.plugin_mut(folder, id.as_str());
         let Some(build) = build else { continue };
@@ -93,9 +101,11 @@ fn note(lock: &mut Lock, seen: &[Seen], limits: &Limits) {
             continue;
         }
         let digest = build.digest.to_string();
-        keep(known, &digest, limits);
+        if is_kept(&digest) {
+            keep(known, &digest, limits);
+        }
         if build.trust {
-            known.trusted = Some(digest.clone());
+            known.trust(&digest);
         }
         known.build = Some(Build { digest, outline: build.outline.clone() });
     }
@@ -154,17 +164,19 @@ pub fn trust(
     limits: &Limits,
     more: impl FnOnce(&mut Lock),
 ) -> Result<(), LockError> {
-    let builds = Builds::new(state);
+    let (builds, mut kept) = (Builds::new(state), BTreeSet::new());
     for Trusted { pin, bytes, .. } in trusted {
-        if let Err(error) = builds.keep(bytes, &pin.digest) {
-            tracing::warn!(%error, "the build of plugin:{} cannot be kept", pin.id);
+        if is_kept(&builds, bytes, &pin.digest, &pin.id) {
+            kept.insert(&pin.digest);
         }
     }
     let pruned = lock::change(state, |lock| {
         for Trusted { pin, outline, agreed, .. } in trusted {
             lock.trust(pin, agreed);
             let known = lock.plugin_mut(&pin.folder, &pin.id);
-            keep(known, &pin.digest, limits);
+            if kept.contains(&pin.digest) {
+                keep(known, &pin.digest, limits);
+            }
             known.build = Some(Build { digest: pin.digest.clone(), outline: outline.clone() });
         }
         more(lock);
@@ -204,17 +216,17 @@ mod tests {
     #[test]
     fn what_was_decided_meanwhile_stands() {
         let (mut lock, limits) = (Lock::default(), Limits::default());
-        note(&mut lock, &[seen("one", None, None)], &limits);
+        note(&mut lock, &[seen("one", None, None)], &|_| true, &limits);
         let known = |lock: &Lock| lock.plugin(Path::new("/p"), "weather").expect("known").clone();
         assert_eq!(known(&lock).trusted.as_deref(), Some("one"));
         // A slow host had judged before that; another one after it.
-        note(&mut lock, &[seen("slow", None, None)], &limits);
+        note(&mut lock, &[seen("slow", None, None)], &|_| true, &limits);
         assert_eq!(known(&lock).trusted.as_deref(), Some("one"));
-        note(&mut lock, &[seen("two", Some("one"), Some("one"))], &limits);
+        note(&mut lock, &[seen("two", Some("one"), Some("one"))], &|_| true, &limits);
         assert_eq!(known(&lock).trusted.as_deref(), Some("two"));
         // A person revokes while a host loads.
         lock.plugin_mut(Path::new("/p"), "weather").trusted = None;
-        note(&mut lock, &[seen("three", Some("two"), Some("two"))], &limits);
+        note(&mut lock, &[seen("three", Some("two"), Some("two"))], &|_| true, &limits);
         assert_eq!(
             (known(&lock).trusted, known(&lock).kept),
             (None, vec!["one".to_owned(), "two".to_owned()])

@@ -1,9 +1,12 @@
 //! What changes besides files of plugins: what the operator configured, what is remembered, and
 //! builds that are given up since they crash at once.
 
+use std::path::PathBuf;
+
 use super::reloader::{Reloader, Renewed};
-use super::{Remembered, rollback};
+use super::{Remembered, SourceStatus, rollback};
 use crate::lock;
+use crate::plugin::Phase;
 use crate::quarantine::Fallen;
 use crate::script::{self, Stamp};
 use crate::tool::SourceId;
@@ -12,42 +15,78 @@ impl Reloader {
     /// Reads anew what the operator configured, and what is remembered, if that has changed.
     pub(super) async fn reread(&mut self) {
         let known = self.known_now();
+        let mut is_decided = false;
         if known != self.known {
             self.known = known;
-            self.remember_anew();
+            is_decided = self.remember_anew();
         }
         let configured = self.configured_now();
         let Some(reread) = self.settings.reread.clone() else { return };
-        if configured == self.configured {
+        if configured == self.configured && !is_decided {
             return;
         }
-        self.configured = configured;
-        let Ok(renewed) = tokio::task::spawn_blocking(move || reread()).await else { return };
+        // A file that is cut off is emptied first, and an empty one is valid.
+        let is_written = |path: &PathBuf| {
+            let watcher = self.watcher.as_ref()?;
+            let path = std::path::absolute(path).ok()?;
+            watcher.is_written(&path, &|_| true).then_some(())
+        };
+        if self.settings.configured_by.iter().any(|path| is_written(path).is_some()) {
+            self.known.clear();
+            return;
+        }
+        let renewed = tokio::task::spawn_blocking(move || reread()).await;
+        let renewed = renewed.unwrap_or_else(|error| Err(error.to_string()));
+        if self.configured_now() != configured {
+            // There is another event.
+            return;
+        }
+        // What could not be read is tried again.
+        self.configured = if renewed.is_ok() { configured } else { Vec::new() };
+        let before = self.misconfigured.take();
         let path = self.settings.configured_by.first().cloned().unwrap_or_default();
         match renewed {
             Ok(Renewed { config, variables, secrets }) => {
                 if config.limits != self.config.limits {
                     tracing::warn!("{}: limits count from the next start on", path.display());
                 }
-                self.misconfigured = None;
+                self.changed |= config != self.config;
                 self.config = config;
-                self.values += 1;
-                self.parts.loader.provide(variables, secrets);
+                if self.parts.loader.provide(variables, secrets) {
+                    self.values += 1;
+                    self.changed = true;
+                }
             }
             Err(reason) => {
-                tracing::error!("{reason}; what was configured before still counts");
                 let reason = format!("{reason}; what was configured before still counts");
-                self.misconfigured = Some(super::refused(path, None, reason));
+                let refused = SourceStatus::refused(path, None, Phase::Read, reason.clone());
+                if before.as_ref() != Some(&refused) {
+                    tracing::error!("{reason}");
+                }
+                self.misconfigured = Some(refused);
             }
         }
+        self.changed |= self.misconfigured != before;
     }
 
-    fn remember_anew(&mut self) {
-        let Some(state) = &self.remembered.state else { return };
+    /// Reads what is remembered. Tells whether a project or a server was trusted, or no longer is:
+    /// what is configured depends on it.
+    fn remember_anew(&mut self) -> bool {
+        let Some(state) = &self.remembered.state else { return false };
         match Remembered::read(state) {
-            Ok(remembered) if remembered.state.is_some() => self.remembered = remembered,
-            Ok(_) => {}
-            Err(error) => tracing::error!("{error}; what was known before still counts"),
+            Ok(remembered) if remembered.state.is_some() => {
+                let (lock, before) = (&remembered.lock, &self.remembered.lock);
+                let is_decided =
+                    (&lock.projects, &lock.servers) != (&before.projects, &before.servers);
+                self.changed |= lock != before || remembered.bundled != self.remembered.bundled;
+                self.remembered = remembered;
+                is_decided
+            }
+            Ok(_) => false,
+            Err(error) => {
+                tracing::error!("{error}; what was known before still counts");
+                false
+            }
         }
     }
 
@@ -70,9 +109,10 @@ impl Reloader {
         let known = self.remembered.state.clone();
         let (to, from) = (before.to_string(), digest.to_string());
         let named = id.clone();
+        let runners = self.parts.loader.runner_digests().await;
         let done = tokio::task::spawn_blocking(move || {
             let state = known.ok_or_else(|| "this host remembers nothing".to_owned())?;
-            rollback::roll_back(&state, &folder, &named, Some(&from), Some(&to))
+            rollback::roll_back(&state, &folder, &named, Some(&from), Some(&to), &runners)
                 .map_err(|error| error.to_string())
         });
         match done.await {

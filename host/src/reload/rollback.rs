@@ -1,10 +1,13 @@
 //! Back to an earlier build: by a person's command, or since a new build crashes at once.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::lock::{self, LockError};
+use crate::script::Script;
+use crate::store::Builds;
 use crate::tool::PluginId;
 
 /// Why there is no way back.
@@ -52,8 +55,10 @@ pub struct RolledBack {
 }
 
 /// Goes back from the build `from` of a plugin to the one kept before it, or to the one whose
-/// digest begins with `to`. A build that is saved later is tried again. If `from` was trusted, the
-/// build gone back to is: it was in order before. It blocks on files.
+/// digest begins with `to`. A build that is saved later is tried again. If what is given up was
+/// trusted, the build gone back to has what it was granted when somebody trusted it, or nothing.
+/// Only builds count that are there and can be run: scripts by one of the `runners`. It blocks on
+/// files.
 ///
 /// # Errors
 /// If there is no such build, or the lock cannot be read or written.
@@ -63,12 +68,14 @@ pub fn roll_back(
     id: &PluginId,
     from: Option<&str>,
     to: Option<&str>,
+    runners: &[Arc<str>],
 ) -> Result<RolledBack, RollbackError> {
+    let builds = Builds::new(state);
     lock::change(state, |lock| {
         let known = lock.plugin_mut(folder, id.as_str());
-        let is_candidate = |digest: &&String| match to {
-            Some(_) => true,
-            None => Some(digest.as_str()) != from && !known.refused.contains(digest),
+        let is_candidate = |digest: &&String| {
+            let is_other = Some(digest.as_str()) != from && !known.refused.contains(digest);
+            (to.is_some() || is_other) && can_run(&builds, digest, runners)
         };
         let kept: Vec<String> = known.kept.iter().rev().filter(is_candidate).cloned().collect();
         let shown = |digests: &[String]| {
@@ -104,8 +111,9 @@ pub fn roll_back(
             newer.chain(from.filter(|from| *from != chosen).map(str::to_owned)).collect();
         refused.sort();
         refused.dedup();
-        if known.trusted.as_ref().is_some_and(|trusted| refused.contains(trusted)) {
-            known.trusted = Some(chosen.clone());
+        // Who was trusted and given up is trusted still.
+        if known.trusted.as_ref().is_none_or(|trusted| refused.contains(trusted)) {
+            known.go_back(&chosen);
         }
         if known.build.as_ref().is_some_and(|build| refused.contains(&build.digest)) {
             known.build = None;
@@ -113,4 +121,13 @@ pub fn roll_back(
         known.refused.clone_from(&refused);
         Ok(RolledBack { to: chosen, refused })
     })?
+}
+
+/// Tells whether a kept build is there, and this host can run it.
+fn can_run(builds: &Builds, digest: &str, runners: &[Arc<str>]) -> bool {
+    let Some(bytes) = builds.find(digest).and_then(|path| std::fs::read(path).ok()) else {
+        return false;
+    };
+    Script::unpack(&bytes)
+        .is_none_or(|script| runners.iter().any(|runner| **runner == *script.runner))
 }

@@ -1,16 +1,17 @@
 //! What lies in the folders: files that may be plugins, and files that cannot be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Folder, SourceStatus, refused};
+use super::{Folder, SourceStatus};
 use crate::limits::Limits;
-use crate::plugin::Candidate;
+use crate::plugin::{Candidate, Phase};
 use crate::script;
 use crate::tool::{Origin, PluginId, SourceId};
 
 /// A file that is worth a try.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) candidate: Candidate,
     pub(super) origin: Origin,
@@ -21,8 +22,9 @@ pub(super) struct Found {
 
 /// Returns the files with this id in `folders`, the highest rank first.
 pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate> {
-    let (found, _) = scan_all(folders, limits);
-    let mut found: Vec<Found> = found
+    let scanned = scan_all(folders, limits);
+    let mut found: Vec<Found> = scanned
+        .found
         .into_iter()
         .filter(|found| found.candidate.id == *id && found.twins.is_none())
         .collect();
@@ -30,12 +32,36 @@ pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate
     found.into_iter().map(|found| found.candidate).collect()
 }
 
-pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<SourceStatus>) {
-    let (mut found, mut statuses) = (Vec::new(), Vec::new());
+/// What lies in all folders.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// Files that may be plugins.
+    pub(super) found: Vec<Found>,
+    /// What cannot be one.
+    pub(super) problems: Vec<SourceStatus>,
+    /// Folders that may hold more than was found, since they cannot be read now.
+    pub(super) unreadable: Vec<PathBuf>,
+    /// Where folders really are.
+    pub(super) real: Vec<(PathBuf, PathBuf)>,
+}
+
+pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
+    let Scanned { mut found, problems: mut statuses, mut unreadable, mut real } =
+        Scanned::default();
     let mut seen = BTreeSet::new();
     for (rank, folder) in folders.iter().enumerate() {
-        // A folder that is not there holds no plugins.
-        let Ok(path) = std::fs::canonicalize(&folder.path) else { continue };
+        let path = match std::fs::canonicalize(&folder.path) {
+            Ok(path) => path,
+            // A folder that is not there holds no plugins.
+            Err(error) if is_absent(&error) => continue,
+            Err(error) => {
+                let reason = unreadable_folder(&error);
+                statuses.push(refused(folder.path.clone(), None, reason));
+                unreadable.push(folder.path.clone());
+                continue;
+            }
+        };
+        real.push((folder.path.clone(), path.clone()));
         if !seen.insert(path.clone()) {
             continue;
         }
@@ -50,10 +76,35 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> (Vec<Found>, Vec<
                 }));
                 statuses.extend(problems);
             }
-            Err(reason) => statuses.push(refused(path, None, reason)),
+            // It has just been removed.
+            Err(Unlisted::Io(error)) if is_absent(&error) => {}
+            Err(reason) => {
+                let reason = match reason {
+                    Unlisted::Io(error) => unreadable_folder(&error),
+                    Unlisted::TooMany(reason) => reason,
+                };
+                statuses.push(refused(path.clone(), None, reason));
+                unreadable.push(path);
+            }
         }
     }
-    (found, statuses)
+    Scanned { found, problems: statuses, unreadable, real }
+}
+
+/// Why a folder is not listed.
+enum Unlisted {
+    Io(std::io::Error),
+    TooMany(String),
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind())
+}
+
+fn unreadable_folder(error: &std::io::Error) -> String {
+    format!(
+        "the folder cannot be read: {error}; check its permissions; plugins that were loaded from it stay"
+    )
 }
 
 /// A file; and why it is not tried, if others have its id.
@@ -61,20 +112,17 @@ type Candidates = (Candidate, Option<String>);
 
 /// Lists the components and scripts of one folder. Of the folders in it, only those count that are
 /// scripts.
-fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceStatus>), String> {
-    let failed = |error: std::io::Error| {
-        format!("the folder cannot be read: {error}; check its permissions")
-    };
+fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceStatus>), Unlisted> {
     let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
     let mut statuses = Vec::new();
     let files_max = limits.plugin_files_max.0;
-    for (count, entry) in std::fs::read_dir(folder).map_err(failed)?.enumerate() {
+    for (count, entry) in std::fs::read_dir(folder).map_err(Unlisted::Io)?.enumerate() {
         if count == files_max {
-            return Err(format!(
-                "the folder holds more than `plugin_files_max` of {files_max} files; plugins need a folder of their own"
-            ));
+            return Err(Unlisted::TooMany(format!(
+                "the folder holds more than `plugin_files_max` of {files_max} files, so what is new there is not loaded; plugins need a folder of their own"
+            )));
         }
-        let path = entry.map_err(failed)?.path();
+        let path = entry.map_err(Unlisted::Io)?.path();
         let Some(stem) = stem(&path) else { continue };
         match PluginId::from_stem(&stem) {
             Ok(id) => candidates.entry(id).or_default().push(path),
@@ -122,4 +170,8 @@ fn twins(id: &PluginId, paths: &[PathBuf]) -> Option<String> {
         let names = names.join(" and ");
         format!("{names} have the same plugin id `{id}`; rename or remove all but one")
     })
+}
+
+fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
+    SourceStatus::refused(path, source, Phase::Find, reason)
 }

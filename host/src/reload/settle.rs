@@ -9,11 +9,11 @@ use super::missing::MissingHooks;
 use super::reloader::Parts;
 use super::remember::{self, NewBuild, Seen};
 use super::source::Source;
-use super::{Pending, Ready, Remembered, SourceStatus};
+use super::{Failed, Pending, Ready, Remembered, SourceStatus};
 use crate::authority::{Exclusive, Grants, HookGrant, Kind};
 use crate::config::Config;
 use crate::difference::changes;
-use crate::plugin::{Candidate, Loaded};
+use crate::plugin::{Candidate, Loaded, Phase};
 use crate::registry::Catalog;
 use crate::store::{Builds, Kept};
 use crate::tool::{Hooks, Origin, PluginId, Registration, Rejection, SourceId};
@@ -43,7 +43,7 @@ struct Plugin<'a> {
     case: Case<'a>,
     source: &'a Source,
     /// What became of its file.
-    file: Result<Judged, String>,
+    file: Result<Judged, Failed>,
     /// An earlier build, which serves in its place.
     kept: Option<Judged>,
 }
@@ -57,7 +57,7 @@ pub(super) fn settle(
     parts: &Parts,
     guards: &mut Guards,
     (values, builds): (u64, Option<&Builds>),
-    wanted: &mut Vec<Candidate>,
+    wanted: &mut Vec<(PathBuf, String, Candidate)>,
 ) -> Settled {
     let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
     for source in sources.values() {
@@ -70,7 +70,8 @@ pub(super) fn settle(
             Ok(judged) if judged.is_in_order() => None,
             _ => {
                 let (kept, missing) = source.stand_in(&case, builds);
-                wanted.extend(missing);
+                let path = || source.found.candidate.path.clone();
+                wanted.extend(missing.map(|(digest, candidate)| (path(), digest, candidate)));
                 kept
             }
         };
@@ -108,7 +109,11 @@ pub(super) fn settle(
         let last = plugin.file.as_ref().ok().filter(|file| file.is_in_order());
         let last = last.map(|file| Arc::clone(file.digest()));
         let serves = registration.as_ref().and_then(|published| published.digest.clone());
-        serving.push((path, serves, last));
+        let may_stand_in: Vec<String> = match &plugin.file {
+            Ok(file) if file.is_in_order() => Vec::new(),
+            _ => plugin.case.stand_ins().into_iter().map(str::to_owned).collect(),
+        };
+        serving.push((path, serves, last, may_stand_in));
         registrations.extend(registration);
         statuses.push(status);
     }
@@ -118,7 +123,7 @@ pub(super) fn settle(
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
         seen.names = remember::names(&catalog, &source);
     }
-    for (path, serves, last) in serving {
+    for (path, serves, last, may_stand_in) in serving {
         let Some(source) = sources.get_mut(&path) else { continue };
         if let (Some(before), Some(now)) = (&source.serving, &serves)
             && before != now
@@ -132,7 +137,7 @@ pub(super) fn settle(
         }
         source.serving = serves;
         source.last = last.or_else(|| source.last.take());
-        source.trim();
+        source.trim(&may_stand_in);
     }
     Settled { statuses, seen, catalog, replaced }
 }
@@ -151,11 +156,15 @@ impl Source {
         let Candidate { id, folder, path } = self.found.candidate.clone();
         let reason = "it is being loaded".to_owned();
         let source = Some(SourceId::Plugin { id, folder });
-        SourceStatus { loading: true, ..super::refused(path, source, reason) }
+        let refused = SourceStatus::refused(path, source, Phase::Read, reason);
+        SourceStatus { loading: true, ..refused }
     }
 
-    /// It serves no more.
+    /// It is gone, and serves no more.
     pub(super) fn retire(&self) {
+        if let Some(work) = &self.busy {
+            work.abort();
+        }
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = &*given {
             given.loaded.retire();
@@ -266,7 +275,7 @@ impl Plugin<'_> {
         }
         let Candidate { id, folder, path } = found.candidate.clone();
         let source = Some(SourceId::Plugin { id, folder });
-        let (loading, usage) = (self.source.busy, self.source.usage);
+        let (loading, usage) = (self.source.busy.is_some(), self.source.usage);
         let read = self.source.read.as_ref().map(|(stamp, _)| stamp.clone());
         (SourceStatus { path, source, state, loading, read, kept, usage }, registration)
     }
@@ -373,6 +382,9 @@ fn authorise(
     let settings = case.settings(judged);
     let trusted = judged.is_trusted();
     let grants = if trusted { settings.grants.clone() } else { Grants::default() };
+    // Values are of concern to those who were granted some.
+    let has_values = !grants.env.is_empty() || !grants.secrets.is_empty();
+    let values = if has_values { values } else { 0 };
     let mut idle = {
         let mut given = source.given.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |given: &Given| {

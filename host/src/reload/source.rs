@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use tokio::task::AbortHandle;
+
+use super::Failed;
 use super::judge::{Case, Judged, Verdict};
 use super::scan::Found;
 use super::settle::Given;
@@ -14,22 +18,31 @@ use crate::tool::Usage;
 /// What the file system knows of a file, and of what it takes to run it.
 pub(super) type State = (Stamp, Vec<Stamp>);
 
+/// After so long, a kept build that was of no use is tried again.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// One file, and what became of it.
 pub(super) struct Source {
+    /// Tells it from others of the same path, before it and after it.
+    pub(super) number: u64,
     pub(super) found: Found,
     /// Its files as they are now.
     pub(super) now: State,
+    /// The same at the look before.
+    pub(super) before: Option<State>,
     /// Its files as they were when they were read last.
     pub(super) read: Option<State>,
     /// It is being loaded, or its examples run. There is one at a time.
-    pub(super) busy: bool,
+    pub(super) busy: Option<AbortHandle>,
     /// What became of the file, once that is known.
-    pub(super) file: Option<Result<Loaded, String>>,
+    pub(super) file: Option<Result<Loaded, Failed>>,
     pub(super) usage: Usage,
     /// Builds in memory, by digest: the file's, and those that may stand in for it.
     pub(super) builds: BTreeMap<Arc<str>, Loaded>,
-    /// Digests of kept builds that cannot serve.
-    pub(super) unusable: BTreeSet<String>,
+    /// Digests of kept builds that cannot serve; since when.
+    unusable: BTreeMap<String, Instant>,
+    /// Why they could not, as far as it was told.
+    told: BTreeSet<String>,
     /// The digest of the build that serves.
     pub(super) serving: Option<Arc<str>>,
     /// The digest of the file's build that was last in order.
@@ -41,16 +54,19 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(found: Found, now: State) -> Source {
+    pub(super) fn new(number: u64, found: Found, now: State) -> Source {
         Source {
+            number,
             found,
             now,
+            before: None,
             read: None,
-            busy: false,
+            busy: None,
             file: None,
             usage: Usage::default(),
             builds: BTreeMap::new(),
-            unusable: BTreeSet::new(),
+            unusable: BTreeMap::new(),
+            told: BTreeSet::new(),
             serving: None,
             last: None,
             changes: Mutex::default(),
@@ -60,7 +76,25 @@ impl Source {
 
     /// Tells whether the file has to be read.
     pub(super) fn is_stale(&self) -> bool {
-        !self.busy && self.read.as_ref() != Some(&self.now)
+        self.busy.is_none() && self.read.as_ref() != Some(&self.now)
+    }
+
+    /// Tells whether nobody writes it any more, as far as two looks can tell, or its age.
+    pub(super) fn has_settled(&self, age_min: Duration) -> bool {
+        self.before.as_ref() == Some(&self.now) || self.now.0.is_older_than(age_min)
+    }
+
+    /// A kept build cannot serve. Tells whether that is news.
+    pub(super) fn refuses(&mut self, digest: String, reason: &str) -> bool {
+        self.unusable.insert(digest, Instant::now());
+        self.told.insert(reason.to_owned())
+    }
+
+    /// Forgets that kept builds could not serve, some time ago; tells whether there were such.
+    pub(super) fn forgives(&mut self) -> bool {
+        let count = self.unusable.len();
+        self.unusable.retain(|_, since| since.elapsed() < TRIED_AGAIN_AFTER);
+        self.unusable.len() < count
     }
 
     /// A build is what the file is from now on.
@@ -70,7 +104,7 @@ impl Source {
     }
 
     /// Judges the file's build.
-    pub(super) fn judged(&self, case: &Case<'_>) -> Option<Result<Judged, String>> {
+    pub(super) fn judged(&self, case: &Case<'_>) -> Option<Result<Judged, Failed>> {
         let file = self.file.as_ref()?;
         Some(file.as_ref().map(|loaded| case.judge(loaded.clone())).map_err(Clone::clone))
     }
@@ -81,7 +115,7 @@ impl Source {
         &self,
         case: &Case<'_>,
         builds: Option<&Builds>,
-    ) -> (Option<Judged>, Option<Candidate>) {
+    ) -> (Option<Judged>, Option<(String, Candidate)>) {
         let mut wanted = None;
         let last = self.last.as_deref().filter(|last| !case.is_refused(last));
         for digest in case.stand_ins().into_iter().chain(last) {
@@ -91,21 +125,24 @@ impl Source {
                     return (Some(judged), wanted);
                 }
             } else if wanted.is_none()
-                && !self.unusable.contains(digest)
+                && !self.unusable.contains_key(digest)
                 && let Some(path) = builds.and_then(|builds| builds.find(digest))
             {
-                wanted = Some(Candidate { path, ..self.found.candidate.clone() });
+                let candidate = Candidate { path, ..self.found.candidate.clone() };
+                wanted = Some((digest.to_owned(), candidate));
             }
         }
         (None, wanted)
     }
 
-    /// Forgets builds that nobody needs any more.
-    pub(super) fn trim(&mut self) {
+    /// Forgets builds that nobody needs any more. Of those in `stand_ins`, the ones in memory
+    /// stay: they would be loaded again and again.
+    pub(super) fn trim(&mut self, stand_ins: &[String]) {
         let file = self.file.as_ref().and_then(|file| file.as_ref().ok());
         let file = file.map(|loaded| &loaded.facts.digest);
         let needed: Vec<&Arc<str>> =
             file.into_iter().chain(&self.serving).chain(&self.last).collect();
-        self.builds.retain(|digest, _| needed.contains(&digest));
+        let may_stand_in = |digest: &Arc<str>| stand_ins.iter().any(|of| **of == **digest);
+        self.builds.retain(|digest, _| needed.contains(&digest) || may_stand_in(digest));
     }
 }

@@ -80,13 +80,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::plugin::Phase;
+    use crate::reload::Failed;
     use crate::tool::Usage;
 
     #[test]
     fn a_failure_is_told_once() {
         let shown = |reason: &str, loading: bool| {
             let path = PathBuf::from("/p/say.wasm");
-            let state = Err(reason.to_owned());
+            let state = Err(Failed { phase: Phase::Register, reason: reason.to_owned() });
             let usage = Usage::default();
             let status =
                 SourceStatus { path, source: None, state, loading, read: None, kept: None, usage };

@@ -56,7 +56,7 @@ impl Told {
             return Ok(true);
         }
         let tools: Vec<&str> = ready.outline.tools.keys().map(String::as_str).collect();
-        let state = status.word();
+        let state = status.status();
         ui.line(&format!("{name}: {state}, {} ({times})", tools.join(", ")))?;
         for change in &ready.changes {
             ui.line(&format!("  {change}"))?;

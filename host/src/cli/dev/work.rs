@@ -9,31 +9,40 @@ use super::super::failure::Failure;
 use super::super::home::Home;
 use super::source_folders;
 use crate::author::{self, BuildError, BuildRequest};
-use crate::host::{self, Host, HostSettings};
-use crate::limits::Limits;
-use crate::lock;
+use crate::host::Host;
 use crate::reload::SourceStatus;
 use crate::script::{self, Stamp};
 use crate::tool::PluginId;
+
+/// How often a file is looked at that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// One source.
 pub(super) struct Work {
     source: PathBuf,
     out: PathBuf,
     kind: Kind,
+    /// The ids of what was made of it.
+    made: BTreeSet<String>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It is built.
-    Rust,
+    /// A component is built of it.
+    Built,
     /// It is copied.
-    Script,
+    Copied,
     /// It lies in the plugins folder already.
     InPlace,
 }
 
 impl Work {
-    pub(super) fn new(home: &Home, source: &Path, out: &Path) -> Result<Work, Failure> {
+    pub(super) fn new(
+        home: &Home,
+        source: &Path,
+        out: &Path,
+        as_component: bool,
+    ) -> Result<Work, Failure> {
         let usage = |what: &Path, error: std::io::Error| {
             Failure::usage(format!("{}: {error}", what.display()))
         };
@@ -45,15 +54,16 @@ impl Work {
                 .hint("`toolhost new NAME --lang rust|python|javascript` makes one"));
         }
         // Not `plugins/csv-query/plugins`.
-        let above = source.parent().filter(|_| !is_rust).map(Path::to_owned);
+        let is_built = is_rust || as_component;
+        let above = source.parent().filter(|_| !is_built).map(Path::to_owned);
         let named = fs::canonicalize(out).ok();
         let is_in_place = above.as_ref().is_some_and(|above| {
             named.as_ref() == Some(above) || home.folders().iter().any(|folder| folder == above)
         });
-        let kind = match (is_rust, is_in_place) {
-            (true, _) => Kind::Rust,
+        let kind = match (is_built, is_in_place) {
+            (true, _) => Kind::Built,
             (false, true) => Kind::InPlace,
-            (false, false) => Kind::Script,
+            (false, false) => Kind::Copied,
         };
         let out = match (&kind, above) {
             (Kind::InPlace, Some(above)) => above,
@@ -62,7 +72,20 @@ impl Work {
                 fs::canonicalize(out).map_err(|error| usage(out, error))?
             }
         };
-        Ok(Work { source, out, kind })
+        let below = out.strip_prefix(&source).ok().and_then(|below| below.iter().next());
+        if let Some(below) = below.filter(|name| !is_rust && !script::is_other_folder(name)) {
+            return Err(Failure::usage(format!(
+                "{} lies within the script that is to go there, and would be a part of it",
+                out.display()
+            ))
+            .hint(format!("name another folder than `{}` with `--out`", below.display())));
+        }
+        Ok(Work { source, out, kind, made: BTreeSet::new() })
+    }
+
+    /// The script that is worked at where it serves, if it is one.
+    pub(super) fn in_place(&self) -> Option<PathBuf> {
+        (self.kind == Kind::InPlace).then(|| self.source.clone())
     }
 
     pub(super) fn source(&self) -> &Path {
@@ -75,47 +98,53 @@ impl Work {
 
     /// What to watch.
     pub(super) fn watched(&self) -> BTreeSet<PathBuf> {
-        source_folders(&self.source)
+        let mut folders = source_folders(&self.source);
+        folders.retain(|folder| self.is_source(folder));
+        folders
+    }
+
+    /// Tells whether a folder of the source is no folder of what is made of it.
+    fn is_source(&self, folder: &Path) -> bool {
+        self.out == self.source || !folder.starts_with(&self.out)
     }
 
     /// The state of the source's files.
     pub(super) fn stamp(&self) -> Vec<(PathBuf, Stamp)> {
-        if let Kind::Script | Kind::InPlace = self.kind {
+        if script::language(&self.source).is_some() {
             return vec![(self.source.clone(), script::stamp(&self.source))];
         }
-        let folders = source_folders(&self.source);
+        let folders = self.watched();
         let files = folders.iter().flat_map(|folder| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
             files.map(|entry| entry.path()).collect::<Vec<_>>()
         });
-        // Cargo writes that itself.
-        let files = files.filter(|path| path.file_name().is_some_and(|name| name != "Cargo.lock"));
+        // Cargo writes that itself; and what is made does not make anything.
+        let is_made = |path: &PathBuf| {
+            path.file_name().is_none_or(|name| name == "Cargo.lock")
+                || path.parent() == Some(&self.out)
+                    && path.extension().is_some_and(|extension| extension == "wasm")
+        };
+        let files = files.filter(|path| !is_made(path));
         let mut stamps: Vec<(PathBuf, Stamp)> =
             files.map(|path| (path.clone(), script::stamp(&path))).collect();
         stamps.sort_by(|left, right| left.0.cmp(&right.0));
         stamps
     }
 
-    /// Tells whether a plugin of this id is made of the source.
+    /// Tells whether a plugin of this id was made of the source.
     pub(super) fn makes(&self, id: &str) -> bool {
-        match self.kind {
-            // A workspace makes several, whose names the compiler tells.
-            Kind::Rust => self.out.join(format!("{id}.wasm")).is_file(),
-            _ => {
-                PluginId::from_stem(&script::stem(&self.source)).is_ok_and(|own| own.as_str() == id)
-            }
-        }
+        self.made.contains(id)
     }
 
     /// Makes the plugins, and puts them where hosts find them. Returns their paths.
-    pub(super) async fn make(&self, home: &Home, limits: &Limits) -> Result<Vec<PathBuf>, Failure> {
+    pub(super) async fn make(&mut self, home: &Home, host: &Host) -> Result<Vec<PathBuf>, Failure> {
         let failed = |error: BuildError| match error {
             BuildError::Compiler { .. } => Failure::rejected("the compiler says no, see above"),
             error => super::super::build::failure(&error),
         };
-        if let Kind::InPlace = self.kind {
-            self.trust(home, &self.source).await?;
+        if self.kind == Kind::InPlace {
+            self.made(&self.source.clone());
             return Ok(vec![self.source.clone()]);
         }
         let stage = tempfile::Builder::new().prefix(".toolhost-dev-").tempdir_in(&self.out);
@@ -123,10 +152,11 @@ impl Work {
             Failure::usage(format!("{} cannot be written: {error}", self.out.display()))
         })?;
         let made: Vec<PathBuf> = match self.kind {
-            Kind::Rust => {
+            Kind::Built => {
                 let request = BuildRequest {
                     source: self.source.clone(),
                     out: stage.path().to_owned(),
+                    places: home.building(),
                     environment: std::env::vars_os().collect(),
                     show_messages: true,
                     ..BuildRequest::default()
@@ -135,55 +165,52 @@ impl Work {
                 built.into_iter().map(|built| built.path).collect()
             }
             _ => {
+                let limits = host.limits();
                 let copy = author::copy_script(&self.source, stage.path(), &self.out, limits);
                 vec![copy.map_err(failed)?]
             }
         };
         let mut paths = Vec::new();
         for path in made {
-            self.trust(home, &path).await?;
+            if let Err(error) = host.own(&path).await {
+                // What does not load is said when it is loaded.
+                tracing::debug!(%error, "it is loaded like what others made");
+            }
+            self.made(&path);
             paths.push(author::put(&path, &self.out).map_err(failed)?);
         }
         Ok(paths)
     }
 
-    /// If bytes of the plugin were trusted, trusts these in their place: they are this person's own.
-    async fn trust(&self, home: &Home, path: &Path) -> Result<(), Failure> {
-        let Ok(id) = PluginId::from_stem(&script::stem(path)) else { return Ok(()) };
-        let state = &home.state;
-        let known = lock::load(state).unwrap_or_default();
-        let known = known.plugin(&self.out, id.as_str());
-        let Some(trusted) = known.and_then(|known| known.trusted.clone()) else { return Ok(()) };
-        let settings = HostSettings {
-            cache: Some(home.components()),
-            runners: home.runners(),
-            compiler: std::env::current_exe().ok(),
-            ..HostSettings::default()
-        };
-        // What does not load is said when the host says it.
-        let Ok((loaded, _)) = host::inspect(path, &settings).await else { return Ok(()) };
-        let digest = loaded.facts.digest.to_string();
-        if digest == trusted {
-            return Ok(());
-        }
-        lock::change(state, |lock| {
-            let known = lock.plugin_mut(&self.out, id.as_str());
-            if known.trusted.as_ref() == Some(&trusted) {
-                known.trusted = Some(digest);
-            }
-        })
-        .map_err(|error| Failure::usage(error.to_string()))
+    fn made(&mut self, path: &Path) {
+        self.made.extend(PluginId::from_stem(&script::stem(path)).map(|id| id.to_string()));
     }
 }
 
-/// Waits until a host has tried what lies at `path` now; returns what became of it.
+/// Waits until a host has tried what lies at `path`, also if that changes meanwhile; returns what
+/// became of it.
 pub(super) async fn wait_for(host: &Host, path: &Path, time_max: Duration) -> Option<SourceStatus> {
-    let stamp = script::stamp(path);
     let mut sources = host.sources();
     let is_done = |status: &&SourceStatus| {
-        status.path == path && !status.loading && status.read.as_ref() == Some(&stamp)
+        let is_tried = match &status.read {
+            Some(read) => *read == script::stamp(path),
+            // It is not even tried: its name is none, or others have it.
+            None => status.state.is_err(),
+        };
+        status.path == path && !status.loading && is_tried
     };
-    let found = sources.wait_for(|shown| shown.statuses.iter().any(|status| is_done(&status)));
-    let found = tokio::time::timeout(time_max, found).await.ok()?.ok()?;
-    found.statuses.iter().find(is_done).cloned()
+    let found = async {
+        loop {
+            let now = sources.borrow_and_update().statuses.clone();
+            if let Some(status) = now.iter().find(is_done) {
+                return Some(status.clone());
+            }
+            // It may have changed since it was read, and be read already.
+            match tokio::time::timeout(LOOK_EVERY, sources.changed()).await {
+                Ok(Err(_)) => return None,
+                Ok(Ok(())) | Err(_) => {}
+            }
+        }
+    };
+    tokio::time::timeout(time_max, found).await.ok()?
 }

@@ -1,0 +1,110 @@
+//! What became of a file: the state of every plugin, in one place.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::Ready;
+use crate::plugin::{LoadError, Phase};
+use crate::script::Stamp;
+use crate::tool::{SourceId, Usage};
+
+/// One file of a plugins folder, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// The file; or the folder, if that cannot be read.
+    pub path: PathBuf,
+    /// The source, if the file's name is an id.
+    pub source: Option<SourceId>,
+    /// What it is, or why it is no plugin.
+    pub state: Result<Ready, Failed>,
+    /// It is being loaded, for the first time or again.
+    pub loading: bool,
+    /// The state of its files when they were read last.
+    pub read: Option<Stamp>,
+    /// An earlier build, which serves in its place.
+    pub kept: Option<Box<Ready>>,
+    /// What its `register` used, also when it was stopped.
+    pub usage: Usage,
+}
+
+/// Why a file is no plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// How far it came.
+    pub phase: Phase,
+    /// On one line, why, and what to do.
+    pub reason: String,
+}
+
+/// What a plugin is at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is being loaded, for the first time or again.
+    Loading,
+    /// Its file serves.
+    Live,
+    /// Its file serves, and its calls are refused for a while: it crashed or broke limits too often.
+    Quarantined,
+    /// Its file waits for a person.
+    Pending,
+    /// Its file is no plugin.
+    Failed,
+    /// Another file is the same plugin, and counts in its place.
+    Same,
+}
+
+impl SourceStatus {
+    /// What it is at present, but for quarantine: see [`Host::status`](crate::host::Host::status).
+    pub fn status(&self) -> Status {
+        match &self.state {
+            _ if self.loading => Status::Loading,
+            Err(_) => Status::Failed,
+            Ok(ready) if ready.same_as.is_some() => Status::Same,
+            Ok(ready) if ready.pending.is_some() => Status::Pending,
+            Ok(_) => Status::Live,
+        }
+    }
+
+    /// The build whose tools are in the catalog, if there is one.
+    pub fn serving(&self) -> Option<&Ready> {
+        let file = || self.state.as_ref().ok().filter(|ready| ready.same_as.is_none());
+        let serves = |ready: &&Ready| ready.pending.as_ref().is_none_or(|pending| pending.serves);
+        self.kept.as_deref().or_else(|| file().filter(serves))
+    }
+
+    /// The status of what was never loaded.
+    pub(super) fn refused(
+        path: PathBuf,
+        source: Option<SourceId>,
+        phase: Phase,
+        reason: String,
+    ) -> SourceStatus {
+        let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
+        SourceStatus { path, source, state, loading: false, read: None, kept: None, usage }
+    }
+}
+
+impl From<LoadError> for Failed {
+    fn from(error: LoadError) -> Failed {
+        Failed { phase: error.phase(), reason: error.to_string() }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Status::Loading => "loading",
+            Status::Live => "live",
+            Status::Quarantined => "quarantined",
+            Status::Pending => "pending",
+            Status::Failed => "failed",
+            Status::Same => "same",
+        })
+    }
+}
