@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import io
 import os
 from collections import Counter
 
@@ -64,7 +65,8 @@ class Table:
     """The columns, and the rows one after the other."""
 
     def __init__(self, text, delimiter, header, fill):
-        self.lines = text.removeprefix("\ufeff").splitlines(keepends=True)
+        # Not `splitlines`, for which a form feed, U+0085 or U+2028 within a cell ends a line as well.
+        self.lines = list(io.StringIO(text.removeprefix("\ufeff"), newline=""))
         if not any(line.strip() for line in self.lines):
             raise ToolError("there is nothing in this CSV: it has no rows")
         self.delimiter, self.fill = delimiter or sniff_delimiter(self.lines), fill

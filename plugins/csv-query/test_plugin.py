@@ -56,6 +56,9 @@ class Queries(unittest.TestCase):
     def test_delimiters_headers_and_quotes(self):
         self.assertEqual(rows(text=SCORES, limit=1), [["Ada", "red", 7]])
         self.assertEqual(rows(text="a\tb\n\"x\ny\"\t2\n"), [["x\ny", 2]])
+        for mark in ("\u2028", "\x85", "\f", "\v", "\x1c"):
+            self.assertEqual(rows(text=f"a,b\n1{mark}x,2\n", select=["b"]), [[2]], repr(mark))
+        self.assertEqual(rows(text="a,b\r1,2\r\n3,4\n", select=["b"]), [[2], [4]])
         self.assertEqual(rows(text="1,2\n3,4\n", select=["column2"]), [[2], [4]])
         self.assertEqual(rows(text="a,a\n1,2\n", header=True, select=["a_2"]), [[2]])
         self.assertEqual(rows(text="x\n1\n2\n", select=["x"]), [[1], [2]])
