@@ -112,6 +112,12 @@ class Schemas(unittest.TestCase):
             (dict[str, int], {"type": "object", "additionalProperties": INT}),
             (dict[int, str], {"type": "object", "propertyNames": {"pattern": "^-?[0-9]+$"}, "additionalProperties": TEXT}),
             (dict[Color, int], {"type": "object", "propertyNames": {"enum": ["red", "blue"]}, "additionalProperties": INT}),
+            (dict[Level, int], {"type": "object", "propertyNames": {"enum": ["1", "2"]}, "additionalProperties": INT}),
+            (dict[Literal[1, "a", None], Any], {"type": "object", "propertyNames": {"enum": ["1", "a", "null"]}}),
+            (typing.List, {"type": "array"}), (typing.Sequence, {"type": "array"}), (typing.Tuple, {"type": "array"}),
+            (typing.Set, {"type": "array", "uniqueItems": True}), (typing.Dict, {"type": "object"}),
+            (typing.Mapping, {"type": "object"}), (Optional[typing.Dict], {"type": ["object", "null"]}),
+            (typing.Tuple[()], {"type": "array", "maxItems": 0}), (tuple[()], {"type": "array", "maxItems": 0}),
             (Color, {"type": "string", "enum": ["red", "blue"]}), (Level, {"type": "integer", "enum": [1, 2]}),
             (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
             (Literal["a", 1, None], {"type": ["string", "integer", "null"], "enum": ["a", 1, None]}),
@@ -178,13 +184,27 @@ class Schemas(unittest.TestCase):
         exec("type Names = list[str]", names)
         self.assertEqual(schema(names["Names"]), {"type": "array", "items": TEXT})
 
+    @unittest.skipUnless(hasattr(typing, "TypeAliasType"), "Python 3.12")
+    def test_type_aliases_that_contain_themselves(self):
+        names = {}
+        exec("type Json = None | bool | float | str | list[Json] | dict[str, Json]", names)
+        found = schema(list[names["Json"]])
+        self.assertEqual(found["items"], {"$ref": "#/$defs/Json"})
+        self.assertEqual(found["$defs"]["Json"]["anyOf"][4:], [
+            {"type": "array", "items": {"$ref": "#/$defs/Json"}},
+            {"type": "object", "additionalProperties": {"$ref": "#/$defs/Json"}}])
+        self.assertEqual(read(names["Json"], {"a": [1, {"b": None}]}), {"a": [1.0, {"b": None}]})
+        self.assertEqual(schema(names["Json"])["$ref"], "#/$defs/Json")
+
 
 class Reading(unittest.TestCase):
     def test_values_become_the_types_of_the_hints(self):
         for hint, value, expected in [
             (int, 3.0, 3), (float, 3, 3.0), (Color, "red", Color.RED), (Level, 2, Level.HIGH), (set[int], [1, 1], {1}),
             (tuple[int, str], [1, "a"], (1, "a")), (tuple[int, ...], [1, 2], (1, 2)), (dict[int, str], {"1": "a"}, {1: "a"}),
-            (dict[Color, int], {"red": 1}, {Color.RED: 1}), (Point, {"x": 1, "y": 2}, Point(1, 2)),
+            (dict[Color, int], {"red": 1}, {Color.RED: 1}), (dict[Level, int], {"2": 1}, {Level.HIGH: 1}),
+            (dict[Literal[1, 2], str], {"1": "a"}, {1: "a"}), (typing.List, [1], [1]), (typing.Tuple, [1, 2], (1, 2)),
+            (typing.Mapping, {"a": 1}, {"a": 1}), (Point, {"x": 1, "y": 2}, Point(1, 2)),
             (Tree, {"name": "a", "children": [{"name": "b"}]}, Tree("a", [Tree("b")])), (Options, {"depth": 1}, {"depth": 1}),
             (Union[int, float], 3, 3), (Union[float, int], 3, 3), (Optional[Color], None, None),
             (Union[Circle, Square], {"kind": "square", "side": 2}, Square("square", 2.0)),
@@ -202,6 +222,7 @@ class Reading(unittest.TestCase):
             (int, 1.5, "expected an integer, got 1.5", ""), (float, "x", 'expected a number, got "x"', ""),
             (list[int], [1, "x"], 'expected an integer, got "x"', "/1"),
             (dict[str, int], {"a/b~": "x"}, 'expected an integer, got "x"', "/a~1b~0"),
+            (dict[Literal[1, 2], int], {"3": 1}, 'expected one of "1", "2" as a key, got "3"', "/3"),
             (Color, "green", 'expected one of "red", "blue", got "green"', ""),
             (Literal[1], True, "expected one of 1, got true", ""), (tuple[int, str], [1], "expected a list of 2 values, got [1]", ""),
             (Point, {}, "the field `x` is missing", "/x"), (Point, {"x": 1, "z": 2}, "unknown field `z`; known are x, y, label", "/z"),

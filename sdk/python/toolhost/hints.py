@@ -14,8 +14,8 @@ import uuid
 
 from . import docstring
 from .errors import DefinitionError
-from .shapes import (Array, Boolean, Choice, Constrained, Described, Field, Integer, Map, Null, Number, Parsed, Record,
-                     Shape, Text, Tuple, Union)
+from .shapes import (Array, Boolean, Choice, Constrained, Described, Field, Integer, Map, Named, Null, Number, Parsed,
+                     Record, Shape, Text, Tuple, Union)
 
 ALLOWED = (
     "str, int, float, bool, None, list, tuple, set, dict, dataclasses, TypedDict, Enum, Literal, "
@@ -68,6 +68,9 @@ def shape_of(hint, open_records: dict | None = None) -> Shape:
     except TypeError:
         pass
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(origin, type) and not hasattr(hint, "__args__"):
+        # `List`, `Dict` and so on, without saying of what; `tuple[()]` says it.
+        return shape_of(origin, records)
     if origin is typing.Annotated:
         return _annotated(shape_of(arguments[0], records), arguments[1:])
     if origin is typing.Union or origin is types.UnionType:
@@ -89,10 +92,18 @@ def shape_of(hint, open_records: dict | None = None) -> Shape:
     if hasattr(hint, "__supertype__"):
         return shape_of(hint.__supertype__, records)
     if type(hint).__name__ == "TypeAliasType" and origin is None:
-        return shape_of(hint.__value__, records)
+        return _alias(hint, records)
     if isinstance(hint, type):
         return _of_class(hint, records)
     raise NoSchema(hint)
+
+
+def _alias(hint, records: dict) -> Named:
+    """`type Json = str | list[Json]`: its value may have the alias in it."""
+    if hint not in records:
+        named = records[hint] = Named(hint)
+        named.inner = shape_of(hint.__value__, records)
+    return records[hint]
 
 
 def _of_class(hint: type, records: dict) -> Shape:
@@ -140,15 +151,23 @@ def _annotated(shape: Shape, extras) -> Shape:
 
 
 def hints_of(owner) -> dict:
-    """Returns the type hints of a function or class, with what `Annotated` adds."""
+    """Returns the type hints of a function or class, with what `Annotated` adds.
+
+    Raises `DefinitionError`, which says what is wrong, and of a class which one it is.
+    """
     try:
         return typing.get_type_hints(owner, include_extras=True)
     except NameError as error:
         name = getattr(error, "name", None) or "?"
+        where = f"where `{owner.__qualname__}` is declared" if isinstance(owner, type) else "where the tool is declared"
         raise DefinitionError(
-            f"the type `{name}` is not known where the tool is declared: import it at the top of the module "
+            f"the type `{name}` is not known {where}: import it at the top of the module "
             "(not under TYPE_CHECKING), or declare it above", owner if callable(owner) else None
         ) from None
+    except Exception as error:
+        of = f" of `{owner.__qualname__}`" if isinstance(owner, type) else ""
+        raise DefinitionError(f"the types{of} cannot be read: {type(error).__name__}: {error}; allowed are {ALLOWED}",
+                              owner if callable(owner) else None) from None
 
 
 def _dataclass(owner, records) -> Record:
@@ -185,4 +204,5 @@ def _typed_dict(owner, records) -> Record:
 
 def name_of(hint) -> str:
     """Returns a type hint as its author would write it."""
-    return getattr(hint, "__qualname__", None) or str(hint).replace("typing.", "")
+    name = None if typing.get_args(hint) else getattr(hint, "__qualname__", None)
+    return name or str(hint).replace("typing.", "")

@@ -61,7 +61,7 @@ class Defs:
         self.entries: dict[str, dict] = {}
         self.open: dict[type, str | None] = {}
 
-    def inline(self, record: Record) -> dict:
+    def inline(self, record: Record | Named) -> dict:
         """Writes a record where it stands, or refers to it if it is being written already."""
         owner = record.owner
         if owner in self.open:
@@ -220,13 +220,18 @@ class Map(Shape):
 
     def __init__(self, keys: Shape, values: Shape):
         self.keys, self.values = keys, values
+        #: What the keys are in JSON, where they are all texts, if there are only some.
+        self.texts: dict[str, object] = {}
+        if isinstance(keys, Choice):
+            self.texts = {value if isinstance(value, str) else to_json(value): member
+                          for value, member in keys.values.items()}
 
     def schema(self, defs):
         schema = {"type": "object"}
         if isinstance(self.keys, Integer):
             schema["propertyNames"] = {"pattern": "^-?[0-9]+$"}
         elif isinstance(self.keys, Choice):
-            schema["propertyNames"] = {"enum": list(self.keys.values)}
+            schema["propertyNames"] = {"enum": list(self.texts)}
         if values := self.values.schema(defs):
             schema["additionalProperties"] = values
         return schema
@@ -237,6 +242,11 @@ class Map(Shape):
         return {self._key(key, path): self.values.read(item, path + pointer(key)) for key, item in value.items()}
 
     def _key(self, key, path):
+        if isinstance(self.keys, Choice):
+            if key not in self.texts:
+                allowed = ", ".join(map(to_json, self.texts))
+                raise BadArguments(f"expected one of {allowed} as a key, got {_shown(key)}", path + pointer(key))
+            return self.texts[key]
         if isinstance(self.keys, Integer) and re.fullmatch("-?[0-9]+", key):
             key = int(key)
         return self.keys.read(key, path + pointer(key))
@@ -315,6 +325,28 @@ class Record(Shape):
             if isinstance(error, BadArguments):
                 raise
             raise BadArguments(str(error), path) from error
+
+
+class Named(Shape):
+    """What the name of a `type` statement stands for, which may have that name in it."""
+
+    def __init__(self, owner):
+        self.owner = owner
+        self.inner: Shape | None = None
+
+    @property
+    def noun(self) -> str:
+        return self.inner.noun if self.inner else self.owner.__name__
+
+    def schema(self, defs):
+        return defs.inline(self)
+
+    def body(self, defs: Defs) -> dict:
+        """The schema itself."""
+        return self.inner.schema(defs)
+
+    def read(self, value, path):
+        return self.inner.read(value, path)
 
 
 class Union(Shape):
