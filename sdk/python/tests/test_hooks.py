@@ -48,6 +48,41 @@ class Hooks(unittest.TestCase):
         self.assertEqual(heard, [("read_file", None, 3)])
         self.assertEqual(runtime.transform(self.plugin, CALL, OUTCOME), '{"was":{"a":1}}')
 
+    def test_hooks_may_be_asynchronous(self):
+        async def more(call):
+            return {"n": 1}
+
+        async def refuse(call):
+            return Block("no")
+
+        heard = []
+
+        async def hear(call, outcome):
+            heard.append(call.tool)
+            return "other"
+
+        hook("request")(more)
+        hook("pre-call")(refuse)
+        hook("post-call")(hear)
+        hook("transform")(hear)
+        self.assertEqual(runtime.request(self.plugin, CALL), '{"n":1}')
+        self.assertEqual(runtime.pre_call(self.plugin, CALL), Block("no"))
+        self.assertEqual(runtime.transform(self.plugin, CALL, OUTCOME), "other")
+        runtime.post_call(self.plugin, CALL, OUTCOME)
+        self.assertEqual(heard, ["read_file", "read_file"])
+
+    def test_decisions_are_texts(self):
+        for make, text in [(lambda: Block(ValueError("x")), r"Block: `reason` is a ValueError, .*as in `str\(error\)`"),
+                           (lambda: Ask(3), "Ask: `message` is a int, 3"), (lambda: Ask("a", 3), "Ask: `rule_key`")]:
+            with self.assertRaisesRegex(TypeError, text):
+                make()
+
+    def test_tools_of_a_hook_may_be_a_list(self):
+        hook("pre-call", ["read_*", "write_*"])(lambda call: None)
+        self.assertEqual(self.plugin.hooks[0].tools, ("read_*", "write_*"))
+        with self.assertRaisesRegex(DefinitionError, "hook takes names, and 3 is none"):
+            hook("pre-call", 3)
+
 
 if __name__ == "__main__":
     unittest.main()

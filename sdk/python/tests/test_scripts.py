@@ -57,6 +57,7 @@ class Scripts(unittest.TestCase):
 
         self.assertFalse({"sibling", "lib", "pack", "pack.deep"} & set(sys.modules))
 
+    @unittest.skipUnless(hasattr(re, "_compiler"), "Python 3.11; a runner has 3.14")
     def test_what_one_instance_compiled_the_next_need_not(self):
         self.write(
             plugin="import collections, dataclasses, re\nimport part\nfrom toolhost import tool\n"
@@ -102,6 +103,19 @@ class Scripts(unittest.TestCase):
             self.assertEqual(sorted(loaded.script.texts), ["a.py", "lib/c.py", "plugin.py"])
             self.assertEqual(loaded.script.main, "plugin.py")
 
+    def test_links_do_not_belong_to_a_script(self):
+        other = tempfile.TemporaryDirectory()
+        self.addCleanup(other.cleanup)
+        (pathlib.Path(other.name) / "b.py").write_text("x = 1")
+        self.write(plugin="", a="")
+        (self.folder / "linked.py").symlink_to(self.folder / "a.py")
+        (self.folder / "lib").symlink_to(other.name)
+        self.assertEqual([name for name, _ in read_script(self.folder)], ["plugin.py", "a.py"])
+        (self.folder / "plugin.py").rename(self.folder / "main.py")
+        (self.folder / "plugin.py").symlink_to(self.folder / "main.py")
+        with self.assertRaisesRegex(LoadError, "plugin.py is a link"):
+            read_script(self.folder)
+
     def test_a_plugin_may_be_called_like_a_module_of_python(self):
         self.write(json=TOOL + "text")
         with testing.Plugin(self.folder / "json.py") as loaded:
@@ -119,6 +133,14 @@ class Scripts(unittest.TestCase):
             ({"words": TOOL + "1\n" + TOOL + "2"}, "words.py:7: one: there are two tools of this name; the other is at words.py:2"),
             ({"words": "from toolhost import need\n\nneed.http()\n"}, "words.py:3: need.http takes at least one name"),
             ({"words": "import sys\nsys.exit(3)"}, "words.py:2: SystemExit: 3"),
+            ({"words": "import json\n"}, "words.py: the plugin defines nothing; make a function a tool with `@tool`"),
+            ({"plugin": "import a", "a": ""}, "plugin.py: the plugin defines nothing;"),
+            ({"words": "from toolhost import plugin\n\nplugin('words', 1.0)\n" + TOOL + "text"}, "words.py:3: plugin: the version is 1.0; "),
+            ({"words": "from toolhost import tool\nclass Words:\n    @tool\n    def count(self, text: str): ...\n"},
+             "words.py:3: count: @tool is for functions, and `Words.count` is a method: write a function outside of the class"),
+            ({"words": "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: 'Nowhere'\n" + TOOL.replace("str)", "P)") + "1"},
+             "words.py:6: one: parameter `text: P`: the type `Nowhere` is not known where `P` is declared: "),
+            ({"words": "from toolhost import tool\n@tool(name=3)\ndef one(): ..."}, "words.py:2: one: `name` is 3; it takes a text"),
         ]:
             message = self.mistake(**files)
             self.assertTrue(message.startswith(text), f"{message!r} does not begin with {text!r}")

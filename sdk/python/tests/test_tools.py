@@ -6,8 +6,9 @@ import datetime
 import decimal
 import enum
 import json
+import pathlib
 import unittest
-from typing import TypedDict
+from typing import Annotated, Optional, TypedDict
 
 import toolhost
 from toolhost import (Audio, BadArguments, Context, DefinitionError, Image, Json, NotAvailable, Output, Resource,
@@ -147,6 +148,21 @@ class Registration(Case):
         def with_more(**more: str): ...
         def with_int(n: int): ...
 
+        class Methods:
+            def count(self, text: str): ...
+
+        @dataclasses.dataclass
+        class Point:
+            x: "Nowhere"
+
+        class Options(TypedDict):
+            x: "Nowhere"
+
+        def with_unknown(point: Point): ...
+        def with_unknown_dict(options: Options): ...
+        def with_unreadable(x: "json.Nowhere"): ...
+        def with_half_a_dict(x: dict[str]): ...
+
         for function, said, text in [
             (with_bytes, {}, "with_bytes: parameter `x: bytes` has no JSON Schema; allowed are str, int,"),
             (with_list_of_bytes, {}, "has no JSON Schema (in it, `bytes`); allowed"),
@@ -158,6 +174,13 @@ class Registration(Case):
             (with_int, {"examples": [3]}, "with_int: example 1 is 3; write a dictionary"),
             (with_int, {"output": list[int]}, "with_int: structured output is an object"),
             (with_int, {"output": bytes}, "with_int: output `bytes` has no JSON Schema"),
+            (Methods.count, {}, "count: @tool is for functions, and `Registration.test_mistakes.<locals>.Methods.count` is a method"),
+            (with_unknown, {}, "with_unknown: parameter `point: Registration.test_mistakes.<locals>.Point`: the type `Nowhere` is not known"),
+            (with_unknown_dict, {}, "with_unknown_dict: parameter `options: Registration.test_mistakes.<locals>.Options`: the type `Nowhere`"),
+            (with_unreadable, {}, "with_unreadable: the types cannot be read: AttributeError: "),
+            (with_half_a_dict, {}, "with_half_a_dict: parameter `x: dict[str]` cannot be read: IndexError"),
+            (with_int, {"output": Point}, "with_int: output `Registration.test_mistakes.<locals>.Point`: the type `Nowhere`"),
+            (with_int, {"extensions": {"x": object()}}, "with_int: TypeError: a object cannot be written as JSON"),
         ]:
             message = declare(function, **said)
             self.assertRegex(message, r"^test_tools\.py:\d+: ")
@@ -174,6 +197,7 @@ class Registration(Case):
             self.registered()
 
     def test_a_need_for_an_unknown_tool(self):
+        tool(lambda: None, name="somebody")
         need.kv(tools=["nobody"])
         with self.assertRaisesRegex(toolhost.loader.LoadError, "'nobody'"):
             self.registered()
@@ -185,6 +209,53 @@ class Registration(Case):
             need.secret("K", "a.example")
         with self.assertRaises(DefinitionError):
             need.http()
+        with self.assertRaisesRegex(DefinitionError, "need.http takes names, and 5 is none"):
+            need.http(5)
+        with self.assertRaisesRegex(DefinitionError, "`reason` is 3; it takes a text"):
+            need.kv(reason=3)
+
+    def test_what_is_said_of_a_tool_has_the_right_type(self):
+        def count(text: str): ...
+
+        for said, text in [
+            ({"name": 3}, r"count: `name` is 3; it takes a text"),
+            ({"max_result_size_chars": -1}, "it takes a whole number"),
+            ({"read_only": "yes"}, "`read_only` is 'yes'; it takes True or False"),
+            ({"check": "ready"}, "`check` is 'ready'; it takes a function"),
+            ({"requires_env": [3]}, "`requires_env` takes names, and 3 is none"),
+        ]:
+            with self.assertRaisesRegex(DefinitionError, text):
+                tool(**said)(count)
+
+    def test_one_variable_is_no_list_of_letters(self):
+        tool(requires_env="TOKEN")(lambda: None)
+        need.hooks("pre-call", "terminal")
+        found = self.registered()
+        self.assertEqual(found["tools"][0]["requires_env"], ["TOKEN"])
+        self.assertEqual(found["needs"][0]["value"], '{"events":["pre-call"],"tools":["terminal"]}')
+
+    def test_name_and_version_are_texts(self):
+        for given, text in [(("words", 1.0), "plugin: the version is 1.0; it takes .* as texts"), ((3,), "the name is 3")]:
+            with self.assertRaisesRegex(DefinitionError, text):
+                toolhost.plugin(*given)
+
+    def test_a_context_is_no_argument(self):
+        def plain(context: Context): ...
+        def optional(context: Optional[Context] = None): ...
+        def either(context: "Context | None" = None): ...
+        def noted(context: Annotated[Context, "The call."]): ...
+
+        for function in (plain, optional, either, noted):
+            self.setUp()
+            tool(function)
+            self.assertEqual(json.loads(self.definition()["parameters"])["properties"], {}, function)
+            self.assertEqual(function.__toolhost__.signature.context, "context")
+
+    def test_a_plugin_that_defines_nothing(self):
+        with self.assertRaisesRegex(toolhost.loader.LoadError, "^words: the plugin defines nothing; .*`@tool`"):
+            self.registered()
+        toolhost.hook("pre-call")(lambda call: None)
+        self.assertEqual(self.registered()["tools"], [])
 
 
 class Answers(Case):
@@ -210,8 +281,25 @@ class Answers(Case):
             (datetime.date(2026, 1, 31), '"2026-01-31"'), (decimal.Decimal("1.10"), '"1.10"'), ({1: "a", Color.RED: 2}, '{"1":"a","red":2}'),
             ({datetime.date(2026, 1, 1): 1}, '{"2026-01-01":1}'), ((n for n in range(2)), "[0,1]"),
         ]:
-            self.assertEqual(self.answer(Json(value) if not isinstance(value, dict) else value).blocks[0].__class__, Json)
-            self.assertEqual(toolhost.writing.to_json(value if not hasattr(value, "send") else [0, 1]), text)
+            output = self.answer(Json(value) if not isinstance(value, dict) else value)
+            self.assertEqual((output.blocks[0].__class__, output.text), (Json, text))
+
+    def test_generators_are_read_once(self):
+        @tool
+        def count(n: int):
+            """Counts."""
+            yield from range(n)
+
+        @tool
+        def nested(n: int):
+            """Counts, within."""
+            return Structured({"numbers": (number for number in range(n))})
+
+        output = testing.call(count, n=2)
+        self.assertEqual((output.blocks, output.text, output.text), ([Json([0, 1])], "[0,1]", "[0,1]"))
+        output = testing.call(nested, n=2)
+        self.assertEqual((output.text, output.structured, output.text), ('{"numbers":[0,1]}',) * 3)
+        self.assertEqual(Output((n for n in "ab"), Json(n for n in "c")).blocks, [Json(["a", "b"]), Json(["c"])])
 
     def test_blocks(self):
         output = self.answer([Text("see"), Image(b"png"), "more"])
@@ -223,6 +311,28 @@ class Answers(Case):
         for value, text in [(object(), "object cannot be written as JSON"), (float("nan"), "not JSON compliant"), (b"x", "Image")]:
             with self.assertRaisesRegex(ToolError, text):
                 self.answer(value)
+
+    def test_blocks_take_what_a_host_can_be_given(self):
+        for make, text in [
+            (lambda: Image("aGVsbG8="), r"Image: `data` is a str, 'aGVsbG8='; it takes bytes; .*`Image\(base64.b64decode\(text\)\)`"),
+            (lambda: Image(b"x", None), 'Image: `media_type` is a NoneType, None; it takes a str such as "image/png"'),
+            (lambda: Audio([1]), "Audio: `data` is a list"),
+            (lambda: Resource(pathlib.PurePosixPath("/x")), r"Resource: `uri` is a PurePosixPath, .*`path.as_uri\(\)`"),
+            (lambda: Resource("file:///x", 3), "Resource: `media_type` is a int"),
+            (lambda: Text(3), r"Text: `text` is a int, 3; it takes a str; write `Text\(str\(value\)\)`"),
+            (lambda: Structured({}, 3), "Structured: `text` is a int, 3"),
+        ]:
+            self.setUp()
+
+            @tool
+            def give():
+                """Gives."""
+                return make()
+
+            with self.assertRaises(runtime.Failure) as caught, testing.fresh():
+                runtime.call(declarations.current, "give", "{}", Context())
+            self.assertRegex(caught.exception.message, r"^TypeError: " + text)
+            self.assertRegex(caught.exception.message, r" \(test_tools\.py:\d+\)$")
 
     def test_async_tools(self):
         @tool
@@ -253,6 +363,15 @@ class Answers(Case):
 
         self.assertEqual(testing.call(both, a=1, c=4).text, "[1,2,4]")
 
+    def test_positional_only_arguments_keep_their_places(self):
+        @tool
+        def place(a: int = 1, b: Optional[int] = None, c: int = 3, /) -> list:
+            """Places."""
+            return [a, b, c]
+
+        for given, text in [({}, "[1,null,3]"), ({"b": 5}, "[1,5,3]"), ({"c": 7}, "[1,null,7]"), ({"a": 0, "c": 7}, "[0,null,7]")]:
+            self.assertEqual(testing.call(place, given).text, text)
+
 
 class Failures(Case):
     def failed(self, error):
@@ -280,6 +399,31 @@ class Failures(Case):
         self.assertEqual(self.failed(ToolError("a\ud800"))[1], "a?")
         self.assertEqual(len(self.failed(ToolError("x" * 9_000))[1]), 4_000)
 
+    def test_errors_made_of_errors(self):
+        self.assertEqual(self.failed(BadArguments(ValueError("no date"), "when")), ("bad-arguments", "no date", "/when"))
+        self.assertEqual(self.failed(BadArguments("no", 3)), ("bad-arguments", "no", "/3"))
+        self.assertEqual(self.failed(BadArguments("no", "\ud800"))[2], "/?")
+        self.assertEqual(self.failed(ToolError(ValueError("no date")))[1], "no date")
+
+        class Mute(Exception):
+            def __str__(self):
+                raise KeyError("x")
+
+        class MuteToo(ToolError, Mute):
+            __str__ = Mute.__str__
+
+        self.assertRegex(self.failed(Mute())[1], r"Mute: \(its text cannot be made: KeyError\) \(test_tools\.py:\d+\)$")
+        self.assertEqual(self.failed(MuteToo())[1], "(its text cannot be made: KeyError)")
+
+    def test_testing_says_what_the_component_says(self):
+        @tool
+        def leave():
+            """Leaves."""
+            raise SystemExit(3)
+
+        with self.assertRaisesRegex(ToolError, r"^SystemExit: 3 \(test_tools\.py:\d+\)$"):
+            testing.call(leave)
+
     def test_arguments_and_names(self):
         with self.assertRaises(runtime.Failure) as caught:
             runtime.call(declarations.current, "nobody", "{}", Context())
@@ -300,8 +444,14 @@ class Failures(Case):
 
             return runtime.check(declarations.current, "one")
 
+        async def later(answer):
+            await asyncio.sleep(0)
+            return answer
+
         self.assertIsNone(check(None))
         self.assertIsNone(check(True))
+        self.assertIsNone(check(later(None)))
+        self.assertEqual(check(later("no key")), "no key")
         self.assertEqual(check("no key"), "no key")
         self.assertEqual(check(NotAvailable("no key")), "no key")
         self.assertIn("cannot work", check(False))
@@ -314,6 +464,13 @@ class Failures(Case):
 
         self.assertEqual(runtime.describe(declarations.current, "one", ["a", "b"]), '{"description":"with a, b"}')
         self.assertIsNone(runtime.describe(declarations.current, "other", []))
+
+        async def later(available):
+            return {"description": f"beside {len(available)}"}
+
+        self.setUp()
+        tool(describe=later)(one)
+        self.assertEqual(runtime.describe(declarations.current, "one", ["a", "b"]), '{"description":"beside 2"}')
 
 
 class Host(Case):
@@ -333,6 +490,8 @@ class Host(Case):
             with self.assertRaises(kv.Invalid):
                 kv.set("x", b"x" * (2 << 20))
             kv.set("t", b"\xff")
+            with self.assertRaisesRegex(TypeError, "given 5; for other values there is `kv.set_json`"):
+                kv.set("x", 5)
             with self.assertRaises(kv.Malformed):
                 kv.get_text("t")
             with self.assertRaises(kv.Malformed):

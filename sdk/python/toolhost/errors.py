@@ -15,7 +15,9 @@ class BadArguments(ToolError):
 
     def __init__(self, message: str, path: str | None = None):
         super().__init__(message)
-        self.message = message
+        # Often an exception is handed on: `raise BadArguments(error, "when")`.
+        self.message = str(message)
+        path = "" if path is None else str(path)
         if path and not path.startswith("/"):
             path = "/" + path
         self.path = path or None

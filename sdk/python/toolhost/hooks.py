@@ -51,6 +51,9 @@ class Block:
 
     reason: str
 
+    def __post_init__(self):
+        _check_text("Block", "reason", self.reason)
+
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
@@ -60,6 +63,16 @@ class Ask:
 
     message: str
     rule_key: str | None = None
+
+    def __post_init__(self):
+        _check_text("Ask", "message", self.message)
+        if self.rule_key is not None:
+            _check_text("Ask", "rule_key", self.rule_key)
+
+
+def _check_text(kind: str, name: str, value) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{kind}: `{name}` is a {type(value).__name__}, {value!r}; it takes a str, as in `str(error)`")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +100,11 @@ def hook(event: str, *tools: str, reason: str = "") -> typing.Callable:
     """
     if event not in EVENTS:
         raise DefinitionError(f"`{event}` is no event of a hook; events are {', '.join(EVENTS)}")
-    tools = tools or ("*",)
+    tools = tuple(declarations.names_of("hook", tools)) if tools else ("*",)
 
     def declare(function):
+        if not callable(function):
+            raise DefinitionError(f"@hook is for functions, and {function!r} is none")
         declarations.current.hooks.append(Hook(event, tools, function))
         need.hooks([event], tools, reason=reason)
         return function

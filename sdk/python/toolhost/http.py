@@ -154,7 +154,7 @@ def request(url, method="GET", *, query=None, headers=None, body=None, json=None
         text = urllib.parse.urlencode(pairs, doseq=True, quote_via=urllib.parse.quote, safe="")
         url += ("&" if "?" in url else "?") + text if text else ""
     items = headers.items() if isinstance(headers, dict) else headers or []
-    sent = [(str(name).lower(), sendable(str(value))) for name, value in items]
+    sent = [(sendable(str(name)).lower(), sendable(str(value))) for name, value in items]
     if json is not None:
         if body is not None:
             raise BadRequest("a request has a `body` or `json`, not both")

@@ -112,4 +112,9 @@ def keys(prefix: str = "") -> typing.Iterator[str]:
 
 
 def _bytes(value: bytes | str) -> bytes:
-    return sendable(value).encode() if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return sendable(value).encode()
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        # `bytes(5)` would be five zeros.
+        raise TypeError(f"the store takes text or bytes, and was given {value!r}; for other values there is `kv.set_json`")
+    return bytes(value)

@@ -143,7 +143,8 @@ def sentence(error: BaseException) -> str:
     prefix = f"{place}: " if place else ""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{prefix}no module named '{error.name}': {importable()}"
-    return f"{prefix}{name_of(error)}: {error}" if str(error) else f"{prefix}{name_of(error)}"
+    text = text_of(error)
+    return f"{prefix}{name_of(error)}: {text}" if text else f"{prefix}{name_of(error)}"
 
 
 def importable() -> str:
@@ -151,6 +152,19 @@ def importable() -> str:
         return ("a script can import its own modules and what the runner has (csv, json, re, ...); for others build a "
                 "component with `toolhost build`")
     return "it is neither a module of the script nor installed where this was built"
+
+
+def main_of(plugin: declarations.Plugin) -> str:
+    """Returns the main file of the script that is loaded; without one, the plugin's name."""
+    return Script.current.main if Script.current is not None else plugin.name
+
+
+def text_of(error: BaseException) -> str:
+    """Returns the text of an error, also of one of the author's that cannot say it."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its text cannot be made: {name_of(second)})"
 
 
 def name_of(error: BaseException) -> str:

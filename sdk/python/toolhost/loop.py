@@ -7,6 +7,7 @@ In a component there are no sockets to wait for, so the loop only waits for time
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import time
 
@@ -42,6 +43,17 @@ class Loop(asyncio.BaseEventLoop):
 def run(coroutine):
     """Runs a coroutine to its end and returns what it returns."""
     return asyncio.run(coroutine)
+
+
+def finished(answer):
+    """Returns what a function of the author's has returned; if that is to be awaited, what comes of it."""
+    if inspect.iscoroutine(answer):
+        return run(answer)
+    return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+
+
+async def _awaited(awaitable):
+    return await awaitable
 
 
 if sys.platform == "wasi":

@@ -7,6 +7,8 @@ narrows it to some of the plugin's tools, by name or as the functions themselves
 from __future__ import annotations
 
 from . import declarations
+from .declarations import names_of
+from .errors import DefinitionError
 from .writing import to_json
 
 
@@ -26,12 +28,12 @@ def http(*hosts: str, reason: str = "", tools=()) -> None:
     """Asks to send HTTP requests to these hosts: `api.example.com`, `GET https://api.example.com/v1/`,
     `*.example.com`; see `toolhost.fetch`.
     """
-    other("http", {"hosts": _names("http", hosts)}, reason=reason, tools=tools)
+    other("http", {"hosts": names_of("need.http", hosts)}, reason=reason, tools=tools)
 
 
 def env(*names: str, reason: str = "", tools=()) -> None:
     """Asks for these environment variables; `os.environ` has those that were granted."""
-    other("env", {"names": _names("env", names)}, reason=reason, tools=tools)
+    other("env", {"names": names_of("need.env", names)}, reason=reason, tools=tools)
 
 
 def secret(name: str, hosts, *, header: str | None = None, query: str | None = None, reason: str = "",
@@ -39,8 +41,6 @@ def secret(name: str, hosts, *, header: str | None = None, query: str | None = N
     """Asks for a secret that the host puts into requests to these hosts, in this slot: a header
     or a query parameter. See `toolhost.secrets`.
     """
-    from .errors import DefinitionError
-
     if (header is None) == (query is None):
         raise DefinitionError("need.secret takes either `header` or `query`")
     slot = {"header": header} if header is not None else {"query": query}
@@ -57,11 +57,14 @@ def hooks(events, tools, *, reason: str = "") -> None:
     """Asks to hear of calls of other plugins' tools. `toolhost.hook` asks for what it needs by
     itself; this one is for hooks that are declared in other ways.
     """
-    other("hooks", {"events": list(events), "tools": list(tools)}, reason=reason)
+    other("hooks", {"events": names_of("need.hooks", [events]), "tools": names_of("need.hooks", [tools])}, reason=reason)
 
 
 def other(kind: str, value, *, reason: str = "", tools=()) -> None:
     """Asks for a kind of authority by its name, with its value as the contract defines it."""
+    for what, text in (("kind", kind), ("reason", reason)):
+        if not isinstance(text, str):
+            raise DefinitionError(f"need: `{what}` is {text!r}; it takes a text")
     tools = [tools] if isinstance(tools, str) or callable(tools) else tools
     declarations.current.needs.append({
         "kind": kind,
@@ -70,12 +73,3 @@ def other(kind: str, value, *, reason: str = "", tools=()) -> None:
         "tools": list(tools),
         "reason": reason,
     })
-
-
-def _names(kind: str, names) -> list[str]:
-    from .errors import DefinitionError
-
-    flat = [name for item in names for name in ([item] if isinstance(item, str) else item)]
-    if not flat:
-        raise DefinitionError(f"need.{kind} takes at least one name")
-    return flat

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import types
 import typing
 
 from .writing import to_json
@@ -16,6 +17,9 @@ class Text:
     """Plain text."""
 
     text: str
+
+    def __post_init__(self):
+        _check(self, "text", self.text, str, "a str; write `Text(str(value))`, or `Json(value)`")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,9 @@ class Image:
     data: bytes
     media_type: str = "image/png"
 
+    def __post_init__(self):
+        _check_blob(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class Audio:
@@ -39,6 +46,9 @@ class Audio:
 
     data: bytes
     media_type: str = "audio/wav"
+
+    def __post_init__(self):
+        _check_blob(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +58,29 @@ class Resource:
     uri: str
     media_type: str | None = None
     text: str | None = None
+
+    def __post_init__(self):
+        _check(self, "uri", self.uri, str, 'a str such as "file:///notes.txt"; of a path that is `path.as_uri()`')
+        _check(self, "media_type", self.media_type, (str, type(None)), 'a str such as "text/plain", or None')
+        _check(self, "text", self.text, (str, type(None)), "a str, or None")
+
+
+def _check(block, name: str, value, kinds, allowed: str) -> None:
+    # What is no text or no bytes would stop the whole component when the answer leaves it.
+    if not isinstance(value, kinds):
+        raise TypeError(f"{type(block).__name__}: `{name}` is {_shown(value)}; it takes {allowed}")
+
+
+def _check_blob(block) -> None:
+    kind = type(block).__name__
+    _check(block, "data", block.data, (bytes, bytearray, memoryview),
+           f"bytes; of base64 text they are `{kind}(base64.b64decode(text))`")
+    _check(block, "media_type", block.media_type, str, f'a str such as "{type(block).media_type}"')
+
+
+def _shown(value) -> str:
+    text = repr(value)
+    return f"a {type(value).__name__}, {text if len(text) <= 40 else text[:37] + '...'}"
 
 
 Block = typing.Union[Text, Json, Image, Audio, Resource]
@@ -64,18 +97,38 @@ class Output:
     def __init__(self, *blocks, structured=None):
         self.blocks: list[Block] = [block_of(block) for block in blocks]
         self._structured = structured
+        self._finished: dict[int, str] | None = None
+
+    def finish(self) -> Output:
+        """Writes all of it, once: a generator within gives what it has only once. Returns itself.
+
+        What cannot be written is to be said here, and not where nobody hears of it.
+        """
+        values = [block.value for block in self.blocks if isinstance(block, Json)]
+        if self._structured is not None:
+            values.append(self._structured)
+        self._finished = {}
+        for value in values:
+            if id(value) not in self._finished:
+                self._finished[id(value)] = to_json(value)
+        return self
+
+    def written(self, value) -> str:
+        """The JSON text of a value that is part of this answer."""
+        known = self._finished.get(id(value)) if self._finished else None
+        return to_json(value) if known is None else known
 
     @property
     def text(self) -> str:
         """All text and JSON blocks joined by line breaks: what a test compares."""
-        texts = (block.text if isinstance(block, Text) else to_json(block.value)
+        texts = (block.text if isinstance(block, Text) else self.written(block.value)
                  for block in self.blocks if isinstance(block, (Text, Json)))
         return "\n".join(texts)
 
     @property
     def structured(self) -> str | None:
         """The structured output as JSON text, if there is one."""
-        return None if self._structured is None else to_json(self._structured)
+        return None if self._structured is None else self.written(self._structured)
 
     def __repr__(self):
         return f"Output({', '.join(map(repr, self.blocks))}, structured={self._structured!r})"
@@ -90,12 +143,17 @@ class Structured(typing.Generic[T]):
 
     def __init__(self, value: T, text: str | None = None):
         self.value, self.text = value, text
+        _check(self, "text", text, (str, type(None)), "a str, or None for the value as JSON")
 
 
 def block_of(value) -> Block:
     """Returns the block that a plain value is shown as."""
+    if isinstance(value, Json) and isinstance(value.value, types.GeneratorType):
+        return Json(list(value.value))
     if isinstance(value, _BLOCKS):
         return value
+    if isinstance(value, types.GeneratorType):
+        return Json(list(value))
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, str):
@@ -111,6 +169,8 @@ def output_of(value, is_structured: bool = False) -> Output:
         return value
     if value is None:
         return Output()
+    if isinstance(value, types.GeneratorType):
+        value = list(value)
     if isinstance(value, Structured):
         shown = Json(value.value) if value.text is None else Text(value.text)
         return Output(shown, structured=value.value)

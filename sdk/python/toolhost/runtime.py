@@ -9,6 +9,7 @@ import json
 from . import declarations, host, loader
 from .errors import BadArguments, DefinitionError, NotAvailable, ToolError
 from .hooks import Ask, Block
+from .loop import finished
 from .output import Output
 from .tools import Context, Tool, toolset_of
 from .writing import sendable, to_json
@@ -27,13 +28,16 @@ class Failure(Exception):
 
     def __init__(self, kind: str, message: str, path: str | None = None):
         super().__init__(message)
-        self.kind, self.path = kind, path
-        self.message = sendable(message[:TEXT_CHARS_MAX])
+        self.kind, self.path = kind, None if path is None else sendable(str(path))
+        self.message = sendable(str(message)[:TEXT_CHARS_MAX])
 
 
 def registration(plugin: declarations.Plugin) -> dict:
     """Returns the fields of the record `registration` of the contract. Raises `LoadError`."""
     try:
+        if not plugin.tools and not plugin.hooks:
+            raise loader.LoadError(f"{loader.main_of(plugin)}: the plugin defines nothing; make a function a tool with "
+                                   "`@tool` above it, or a hook with `@hook(...)`")
         default = toolset_of(plugin.name)
         tools, places = [], {}
         for tool in plugin.tools:
@@ -41,7 +45,7 @@ def registration(plugin: declarations.Plugin) -> dict:
                 other = loader.sentence(DefinitionError("", places[tool.name].function)).removesuffix(": ")
                 raise tool.mistake(f"there are two tools of this name; the other is at {other}")
             places[tool.name] = tool
-            tools.append(tool.definition(default))
+            tools.append(_definition(tool, default))
         return {
             "name": plugin.name,
             "version": plugin.version,
@@ -51,6 +55,15 @@ def registration(plugin: declarations.Plugin) -> dict:
         }
     except Exception as error:
         raise loader.LoadError(loader.sentence(error)) from error
+
+
+def _definition(tool: Tool, default_toolset: str) -> dict:
+    try:
+        return tool.definition(default_toolset)
+    except DefinitionError:
+        raise
+    except Exception as error:
+        raise tool.mistake(f"{loader.name_of(error)}: {error}") from error
 
 
 def _tool_name(item, tools: dict) -> str:
@@ -68,10 +81,7 @@ def call(plugin: declarations.Plugin, name: str, arguments: str, context: Contex
     if tool is None:
         raise Failure("failed", f"this plugin has no tool `{name}`")
     try:
-        output = tool.call(json.loads(arguments), context)
-        # What cannot be written is to be said here, and not where nobody hears of it.
-        output.text, output.structured
-        return output
+        return tool.call(json.loads(arguments), context).finish()
     except BaseException as error:
         raise failure(error) from None
 
@@ -81,9 +91,9 @@ def failure(error: BaseException) -> Failure:
     if isinstance(error, BadArguments):
         return Failure("bad-arguments", error.message, error.path)
     if isinstance(error, NotAvailable):
-        return Failure("not-available", str(error))
+        return Failure("not-available", loader.text_of(error))
     if isinstance(error, ToolError):
-        return Failure("failed", str(error) or loader.name_of(error))
+        return Failure("failed", loader.text_of(error) or loader.name_of(error))
     if isinstance(error, DefinitionError):
         return Failure("failed", loader.sentence(error))
     host.current.log("info", sendable(loader.trace(error)))
@@ -93,7 +103,7 @@ def failure(error: BaseException) -> Failure:
 def told(error: BaseException) -> str:
     """Returns `TypeName: message (words.py:12)`."""
     place = loader.where(error)
-    text = str(error)
+    text = loader.text_of(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
         text = f"{text}: {loader.importable()}"
     text = f"{loader.name_of(error)}: {text}" if text else loader.name_of(error)
@@ -106,14 +116,14 @@ def check(plugin: declarations.Plugin, name: str) -> str | None:
     if tool is None or tool.said["check"] is None:
         return None
     try:
-        answer = tool.said["check"]()
+        answer = finished(tool.said["check"]())
+        if answer is None or answer is True:
+            return None
+        return "its check says that it cannot work" if answer is False else sendable(str(answer))
     except ToolError as error:
-        return sendable(str(error))
+        return sendable(loader.text_of(error))
     except BaseException as error:
         return sendable(told(error))
-    if answer is None or answer is True:
-        return None
-    return "its check says that it cannot work" if answer is False else sendable(str(answer))
 
 
 def describe(plugin: declarations.Plugin, name: str, available: list[str]) -> str | None:
@@ -122,7 +132,7 @@ def describe(plugin: declarations.Plugin, name: str, available: list[str]) -> st
     if tool is None or tool.said["describe"] is None:
         return None
     try:
-        answer = tool.said["describe"](list(available))
+        answer = finished(tool.said["describe"](list(available)))
         return answer if answer is None else sendable(to_json(answer))
     except BaseException as error:
         host.current.log("error", sendable(f"describe of {name}: {told(error)}"))
@@ -135,7 +145,7 @@ def request(plugin: declarations.Plugin, call) -> str | None:
 
     changed = None
     for hook in _hooks(plugin, "request", call):
-        answer = hook.function(call)
+        answer = finished(hook.function(call))
         if answer is not None:
             changed = answer if isinstance(answer, str) else to_json(answer)
             call = replace(call, arguments=json.loads(changed))
@@ -146,7 +156,7 @@ def pre_call(plugin: declarations.Plugin, call) -> Ask | Block | None:
     """Runs the hooks of `pre-call`; a block counts more than a question, and that more than nothing."""
     question = None
     for hook in _hooks(plugin, "pre-call", call):
-        answer = hook.function(call)
+        answer = finished(hook.function(call))
         if isinstance(answer, Block):
             return answer
         if isinstance(answer, Ask):
@@ -159,13 +169,13 @@ def pre_call(plugin: declarations.Plugin, call) -> Ask | Block | None:
 def post_call(plugin: declarations.Plugin, call, outcome) -> None:
     """Runs the hooks of `post-call`."""
     for hook in _hooks(plugin, "post-call", call):
-        hook.function(call, outcome)
+        finished(hook.function(call, outcome))
 
 
 def transform(plugin: declarations.Plugin, call, outcome) -> str | None:
     """Runs the hooks of `transform`; the first text counts."""
     for hook in _hooks(plugin, "transform", call):
-        answer = hook.function(call, outcome)
+        answer = finished(hook.function(call, outcome))
         if answer is not None:
             return sendable(answer if isinstance(answer, str) else to_json(answer))
     return None

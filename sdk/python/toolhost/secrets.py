@@ -7,11 +7,12 @@ A plugin asks for one with `need.secret`. Outside of a host none is present, unl
 from __future__ import annotations
 
 from . import host
+from .writing import sendable
 
 
 def present(name: str) -> bool:
     """Says whether the secret is there for this tool: asked for, granted and set."""
-    return host.current.secret_present(name)
+    return host.current.secret_present(sendable(name))
 
 
 def placeholder(name: str) -> str | None:
@@ -19,4 +20,4 @@ def placeholder(name: str) -> str | None:
 
     It is for slots that hold more than the bare value, as in `Bearer {{secret:TOKEN}}`.
     """
-    return host.current.secret_placeholder(name)
+    return host.current.secret_placeholder(sendable(name))

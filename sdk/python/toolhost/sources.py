@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 from .loader import LoadError
@@ -14,15 +15,24 @@ def read_script(path: pathlib.Path) -> list[tuple[str, str]]:
     their paths.
 
     A script is one file, or a folder with `plugin.py`. Hidden files, `__pycache__`,
-    `node_modules`, `target` and tests do not belong to it.
+    `node_modules`, `target`, tests and links below the folder do not belong to it: a host that
+    runs the script would not read them either.
     """
     if path.is_file():
         return [(path.name, _read(path))]
     if not (path / "plugin.py").is_file():
         raise LoadError(f"{path} is no plugin: it is neither a .py file nor a folder with plugin.py")
-    found = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.py") if file.is_file())
+    if (path / "plugin.py").is_symlink():
+        raise LoadError("plugin.py is a link, and links are no part of a plugin: put the file itself there")
+    found = sorted((pathlib.Path(folder) / name).relative_to(path).as_posix()
+                   for folder, _, names in os.walk(path) for name in names
+                   if name.endswith(".py") and _is_file(pathlib.Path(folder) / name))
     modules = ["plugin.py"] + [name for name in found if name != "plugin.py" and _belongs(name)]
     return [(name, _read(path / name)) for name in modules]
+
+
+def _is_file(path: pathlib.Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _belongs(name: str) -> bool:

@@ -16,8 +16,8 @@ import pathlib
 import sys
 
 from . import declarations, host, http, runtime
-from .errors import BadArguments, NotAvailable, ToolError
-from .loader import Script
+from .errors import BadArguments, DefinitionError, NotAvailable, ToolError
+from .loader import Script, sentence
 from .output import Output
 from .sources import read_script
 from .tools import Context
@@ -37,13 +37,12 @@ def call(function, arguments: dict | None = None, /, *, context: Context | None 
     tool = function.__toolhost__
     text = to_json({**(arguments or {}), **named})
     try:
-        output = tool.call(json.loads(text), context or Context())
-        output.text, output.structured
-        return output
-    except ToolError:
+        return tool.call(json.loads(text), context or Context()).finish()
+    except (ToolError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise ToolError(runtime.told(error)) from error
+    except BaseException as error:
+        text = sentence(error) if isinstance(error, DefinitionError) else runtime.told(error)
+        raise ToolError(text) from error
 
 
 def parameters(function) -> dict:

@@ -7,11 +7,14 @@ import functools
 import inspect
 import json
 import re
+import types
 import typing
 
 from . import declarations, docstring
+from .declarations import names_of
 from .errors import BadArguments, DefinitionError
 from .hints import ALLOWED, NoSchema, hints_of, name_of, shape_of
+from .loop import finished
 from .output import Output, Structured, output_of
 from .shapes import Defs, Described, Later, Record, Shape
 from .writing import to_json
@@ -71,9 +74,14 @@ def tool(
     def declare(function):
         if not inspect.isroutine(function) or isinstance(function, (staticmethod, classmethod)):
             raise DefinitionError(f"@tool is for functions, and {function!r} is none")
+        said = {"name": name, "toolset": toolset, "description": description, "emoji": emoji,
+                "read_only": read_only, "destructive": destructive, "idempotent": idempotent,
+                "open_world": open_world, "max_result_size_chars": max_result_size_chars, "overrides": overrides,
+                "check": check, "describe": describe}
+        _check_said(function, said)
         made = Tool(
             function=function, name=name or function.__name__, toolset=toolset, description=description,
-            emoji=emoji, requires_env=list(requires_env), max_result_size_chars=max_result_size_chars,
+            emoji=emoji, requires_env=names_of("@tool: `requires_env`", [requires_env]) if requires_env else [], max_result_size_chars=max_result_size_chars,
             overrides=overrides, check=check, describe=describe, examples=list(examples), output=output,
             extensions=dict(extensions or {}),
             annotations={"read_only": read_only, "destructive": destructive, "idempotent": idempotent,
@@ -108,12 +116,7 @@ class Tool:
         given = signature.record.read(arguments, "")
         if signature.context:
             given[signature.context] = context
-        positional = [given.pop(name) for name in signature.positional if name in given]
-        answer = self.function(*positional, **given)
-        if inspect.iscoroutine(answer):
-            from .loop import run
-
-            answer = run(answer)
+        answer = finished(self.function(*signature.taken(given), **given))
         return output_of(answer, self.said["output"] is not None)
 
     def definition(self, default_toolset: str) -> dict:
@@ -158,6 +161,8 @@ class Tool:
             schema = defs.close(shape_of(hint).schema(defs))
         except NoSchema as error:
             raise self.mistake(f"output `{name_of(error.args[0])}` has no JSON Schema; allowed are {ALLOWED}") from None
+        except DefinitionError as error:
+            raise self.mistake(f"output `{name_of(hint)}`: {error}") from None
         if schema.get("type") != "object" and "$ref" not in schema:
             raise self.mistake("structured output is an object: a dataclass, a TypedDict or a dictionary")
         return to_json(schema)
@@ -195,7 +200,8 @@ class Signature:
     def __init__(self, function: typing.Callable):
         self.record = Record(function, dict)
         self.context: str | None = None
-        self.positional: list[str] = []
+        #: The parameters that cannot be given by name, and their defaults.
+        self.positional: dict[str, object] = {}
         name = function.__name__
         try:
             hints = hints_of(function)
@@ -206,13 +212,17 @@ class Signature:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise DefinitionError(f"{name}: parameter `{parameter}` has no name of its own; write each parameter "
                                       "by its name, or take a `dict`", function)
+            if parameter.name not in hints and self._is_of_method(function, parameter):
+                raise DefinitionError(f"{name}: @tool is for functions, and `{function.__qualname__}` is a method: write "
+                                      f"a function outside of the class, without `{parameter.name}`, that calls it",
+                                      function)
             if parameter.name not in hints:
                 raise DefinitionError(f"{name}: parameter `{parameter.name}` has no type; write `{parameter.name}: str`, "
                                       "or what it is", function)
             if parameter.kind is parameter.POSITIONAL_ONLY:
-                self.positional.append(parameter.name)
+                self.positional[parameter.name] = parameter.default
             hint = hints[parameter.name]
-            if hint is Context:
+            if _is_context(hint):
                 self.context = parameter.name
                 continue
             required = parameter.default is parameter.empty
@@ -223,6 +233,27 @@ class Signature:
         of = typing.get_args(answer)
         self.structured = of[0] if typing.get_origin(answer) is Structured else None
 
+    @staticmethod
+    def _is_of_method(function, parameter) -> bool:
+        is_first = next(iter(inspect.signature(function).parameters)) == parameter.name
+        return is_first and parameter.name in ("self", "cls") and "." in function.__qualname__.split("<locals>.")[-1]
+
+    def taken(self, given: dict) -> list:
+        """Takes out of `given` what cannot be given by name; a later one needs all before it."""
+        count = max((place for place, name in enumerate(self.positional, 1) if name in given), default=0)
+        names = list(self.positional.items())[:count]
+        return [given.pop(name, default) for name, default in names]
+
+
+def _is_context(hint) -> bool:
+    """Whether a hint is `Context`, also with a note, or `| None`."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return _is_context(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        members = [member for member in typing.get_args(hint) if member is not type(None)]
+        return all(map(_is_context, members))
+    return hint is Context
+
 
 def _shape(function, name: str, hint) -> Shape:
     try:
@@ -232,6 +263,31 @@ def _shape(function, name: str, hint) -> Shape:
         within = "" if error.args[0] is hint else f" (in it, `{inner}`)"
         raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}` has no JSON Schema{within}; "
                               f"allowed are {ALLOWED}", function) from None
+    except DefinitionError as error:
+        raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}`: {error}", function) from None
+    except Exception as error:
+        raise DefinitionError(f"{function.__name__}: parameter `{name}: {name_of(hint)}` cannot be read: "
+                              f"{type(error).__name__}: {error}; allowed are {ALLOWED}", function) from None
+
+
+_SAID = {"name": str, "toolset": str, "description": str, "emoji": str, "read_only": bool, "destructive": bool,
+         "idempotent": bool, "open_world": bool, "overrides": bool}
+
+
+def _check_said(function, said: dict) -> None:
+    """Refuses what could not be registered, where it is written."""
+    for key, value in said.items():
+        if value is None:
+            continue
+        if key in _SAID:
+            is_right, allowed = isinstance(value, _SAID[key]), {str: "a text", bool: "True or False"}[_SAID[key]]
+        elif key in ("check", "describe"):
+            is_right, allowed = callable(value), "a function"
+        else:
+            is_right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32
+            allowed = "a whole number below 4294967296"
+        if not is_right:
+            raise DefinitionError(f"{function.__name__}: `{key}` is {value!r}; it takes {allowed}", function)
 
 
 def toolset_of(name: str) -> str:

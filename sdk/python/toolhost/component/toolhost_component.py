@@ -211,6 +211,9 @@ class WitWorld(World):
             raise Err(tool_error(failure)) from None
         except loader.LoadError as error:
             raise Err(types.ToolError_Failed(sendable(str(error)[:4_000]))) from None
+        except BaseException as error:
+            # What leaves this function unsaid stops the component, and nobody hears why.
+            raise Err(tool_error(runtime.failure(error))) from None
 
 
 class Availability(exports.Availability):
@@ -237,12 +240,7 @@ class Hooks(exports.Hooks):
 
     @finished
     def pre_call(self, call):
-        decision = _or_err(lambda: runtime.pre_call(plugin(), hooked_call(call)))
-        if isinstance(decision, hooks.Block):
-            return contract_hooks.Decision_Block(sendable(decision.reason))
-        if isinstance(decision, hooks.Ask):
-            return contract_hooks.Decision_Ask(contract_hooks.Question(sendable(decision.message), decision.rule_key))
-        return contract_hooks.Decision_Allow()
+        return _or_err(lambda: contract_decision(runtime.pre_call(plugin(), hooked_call(call))))
 
     @finished
     def post_call(self, call, outcome):
@@ -294,28 +292,37 @@ def contract_context(context):
                    dict(context.extensions))
 
 
+def contract_decision(decision):
+    """Writes what a hook decides in the variant of the contract."""
+    if isinstance(decision, hooks.Block):
+        return contract_hooks.Decision_Block(sendable(decision.reason))
+    if isinstance(decision, hooks.Ask):
+        rule_key = None if decision.rule_key is None else sendable(decision.rule_key)
+        return contract_hooks.Decision_Ask(contract_hooks.Question(sendable(decision.message), rule_key))
+    return contract_hooks.Decision_Allow()
+
+
 def contract_output(output):
     """Writes an output in the records of the contract."""
     structured = output.structured
-    return types.ToolOutput([contract_block(block) for block in output.blocks],
+    return types.ToolOutput([contract_block(output, block) for block in output.blocks],
                             None if structured is None else sendable(structured), [])
 
 
-def contract_block(block):
-    """Writes a block in the variant of the contract."""
+def contract_block(output, block):
+    """Writes a block of an output in the variant of the contract."""
     from toolhost.output import Audio, Image, Json, Text
-    from toolhost.writing import to_json
 
     if isinstance(block, Text):
         return types.Content_Text(sendable(block.text))
     if isinstance(block, Json):
-        return types.Content_Json(sendable(to_json(block.value)))
+        return types.Content_Json(sendable(output.written(block.value)))
     if isinstance(block, Image):
-        return types.Content_Image(types.Blob(block.media_type, bytes(block.data)))
+        return types.Content_Image(types.Blob(sendable(block.media_type), bytes(block.data)))
     if isinstance(block, Audio):
-        return types.Content_Audio(types.Blob(block.media_type, bytes(block.data)))
-    text = None if block.text is None else sendable(block.text)
-    return types.Content_Resource(types.ResourceLink(block.uri, block.media_type, text))
+        return types.Content_Audio(types.Blob(sendable(block.media_type), bytes(block.data)))
+    media_type, text = (None if part is None else sendable(part) for part in (block.media_type, block.text))
+    return types.Content_Resource(types.ResourceLink(sendable(block.uri), media_type, text))
 
 
 def tool_error(failure):
