@@ -140,7 +140,12 @@ export type Decision = void | true | 'allow' | { block: string } | { ask: string
 
 type Promised<T> = T | Promise<T>;
 
-/** Sees, changes, stops or rewrites calls of other plugins' tools, as far as need.hooks was granted. */
+/**
+ * Sees, changes, stops or rewrites calls of other plugins' tools, as far as need.hooks was granted.
+ *
+ * What is given later is asked later: each `request` sees what the one before returned, and the first
+ * block of a `preCall` counts.
+ */
 export function hooks(hooks: {
   /** Returns other arguments, or nothing. An error refuses the call. */
   request?: (call: HookedCall) => Promised<object | void>;

@@ -1,6 +1,7 @@
 // A small store of the plugin's own, which outlives its calls.
 
 import { host } from './host.js';
+import { written } from './output.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 const encoder = new TextEncoder();
@@ -56,9 +57,11 @@ export const kv = {
   },
   set: (key, value) => asked(() => host.kv.set(key, bytesOf(value, key))),
   setJson(key, value) {
-    const text = JSON.stringify(value);
-    if (text === undefined) {
-      throw new KvError('malformed', `the value for \`${key}\` cannot be written as JSON`);
+    let text;
+    try {
+      text = written(value);
+    } catch (error) {
+      throw new KvError('malformed', `the value for \`${key}\` cannot be written as JSON: ${error.message}`);
     }
     kv.set(key, text);
   },

@@ -7,11 +7,11 @@ class Content {
   }
 }
 
-/** An answer in the making: blocks in order, and optionally the same as structured JSON. */
+/** An answer in the making: blocks in order, and optionally the same as structured JSON text. */
 class Output {
-  constructor(blocks, value) {
+  constructor(blocks, structured) {
     this.blocks = blocks;
-    this.value = value;
+    this.structured = structured;
   }
 }
 
@@ -22,6 +22,10 @@ export const audio = (mediaType, data) => new Content({ tag: 'audio', val: blob(
 
 /** A pointer to a resource, with its text if that is short. */
 export function resource(uri, { mediaType, text } = {}) {
+  for (const [name, value] of Object.entries({ uri: uri ?? null, mediaType, text })) {
+    if (value === undefined || typeof value === 'string') continue;
+    throw new TypeError(`resource: \`${name}\` is ${String(value)}; write resource('file:///x', { mediaType: 'text/plain', text: '...' })`);
+  }
   return new Content({ tag: 'resource', val: { uri, mediaType, text } });
 }
 
@@ -32,18 +36,19 @@ export function output(...blocks) {
 
 /** A value for programs, matching the tool's `output`; models read `shown`, or the value as JSON. */
 export function structured(value, shown) {
-  const blocks = shown === undefined ? [json(value)] : [shown].flat().flatMap(blocksOf);
-  return new Output(blocks, value);
+  // Written once: what is iterated gives its values only once.
+  const text = written(value);
+  const blocks = shown === undefined ? [new Content({ tag: 'json', val: text })] : [shown].flat().flatMap(blocksOf);
+  return new Output(blocks, text);
 }
 
 /** Turns what a tool returned into a `tool-output` of the contract. */
 export function outputOf(value, hasSchema) {
   const isPlain = !(value instanceof Output || value instanceof Content) && isObject(value);
   const answer = hasSchema && isPlain ? structured(value) : value;
-  const structuredValue = answer instanceof Output ? answer.value : undefined;
   return {
     content: blocksOf(answer).map((content) => content.block),
-    structured: structuredValue === undefined ? undefined : written(structuredValue),
+    structured: answer instanceof Output ? answer.structured : undefined,
     extensions: [],
   };
 }
@@ -63,13 +68,48 @@ function isObject(value) {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function written(value) {
-  const text = JSON.stringify(value);
+/**
+ * Returns the JSON text of a value. A Map becomes an object; a Set, and whatever else is iterated, an
+ * array; an error its text. What JSON would lose is an error: NaN, Infinity, promises, bigint.
+ */
+export function written(value) {
+  const text = JSON.stringify(value, plain);
   if (text !== undefined) return text;
-  throw new TypeError(`a ${typeof value} cannot be written as JSON`);
+  throw new TypeError(`a ${typeof value} cannot be written as JSON; return a string, a number, a boolean, null, an array or an object`);
+}
+
+function plain(key, value) {
+  const what = key === '' ? 'the value' : `\`${key}\``;
+  if (value === null && this[key] instanceof Date) throw new TypeError(`${what} is no valid date; return null or a text in its place`);
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw new TypeError(`${what} is ${value}, which JSON has not; return null or a text in its place`);
+  }
+  if (typeof value === 'bigint') {
+    throw new TypeError(`${what} is the bigint ${value}n, which JSON has not; return Number(value), or String(value) if it is too large for one`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (value instanceof Map) return objectOf(value, what);
+  if (value instanceof Error) return String(value);
+  if (typeof value.then === 'function' || Symbol.asyncIterator in value) {
+    throw new TypeError(`${what} is still to come, and cannot be written as JSON; wait for it with await (of several: await Promise.all(...))`);
+  }
+  // A Set, a generator, `map.keys()`; not what has properties to be written.
+  const isIterated = Symbol.iterator in value && !ArrayBuffer.isView(value) && (typeof value.next === 'function' || Object.keys(value).length === 0);
+  return isIterated ? [...value] : value;
+}
+
+function objectOf(map, what) {
+  const entries = [...map].map(([key, value]) => {
+    if (['string', 'number', 'boolean'].includes(typeof key)) return [String(key), value];
+    throw new TypeError(`${what} is a Map with the key ${String(key)}, and keys are texts in JSON; return [...map] for an array of pairs`);
+  });
+  return Object.fromEntries(entries);
 }
 
 function blob(mediaType, data) {
+  if (typeof mediaType !== 'string') {
+    throw new TypeError(`the media type is ${String(mediaType)}; write image('image/png', bytes)`);
+  }
   if (data instanceof Uint8Array) return { mediaType, data };
   if (data instanceof ArrayBuffer) return { mediaType, data: new Uint8Array(data) };
   throw new TypeError('the data of a picture or a sound must be a Uint8Array or an ArrayBuffer');

@@ -4,7 +4,7 @@ import { BadArguments, DefinitionError, NotAvailable, ToolError, describeError, 
 import { problemOf } from './check.js';
 import { host } from './host.js';
 import { parametersOf } from './jsdoc.js';
-import { outputOf } from './output.js';
+import { outputOf, written } from './output.js';
 import { isStandard, pointer, schemaOf, withDefaults } from './schema.js';
 
 const KEYS = [
@@ -18,7 +18,7 @@ const EVENTS = { request: 'request', preCall: 'pre-call', postCall: 'post-call',
 export const definitions = empty();
 
 function empty() {
-  return { name: undefined, version: undefined, toolset: undefined, extensions: [], tools: new Map(), needs: [], hooks: undefined };
+  return { name: undefined, version: undefined, toolset: undefined, extensions: [], tools: new Map(), needs: [], hooks: [] };
 }
 
 /** Forgets every definition: for tests that define plugins one after the other. */
@@ -75,23 +75,24 @@ need.hooks = (events, tools, options) => {
   need('hooks', { events: [events].flat(), tools: [tools].flat() }, options);
 };
 
-/** Sees, changes, stops or rewrites the calls of other plugins' tools. */
+/** Sees, changes, stops or rewrites the calls of other plugins' tools. What is given later is asked later. */
 export function hooks(given) {
   for (const [event, work] of Object.entries(given)) {
     if (!(event in EVENTS) || typeof work !== 'function') {
       throw new DefinitionError(`hooks takes functions named ${Object.keys(EVENTS).join(', ')}; \`${event}\` is none`);
     }
   }
-  definitions.hooks = { ...definitions.hooks, ...given };
+  // One in place of another would take a guard away.
+  definitions.hooks = [...definitions.hooks, given];
 }
 
 /** Builds the registration; throws a DefinitionError that begins with the author's file and line. */
 export function registration(defaultName) {
-  if (definitions.tools.size === 0 && !definitions.hooks) {
+  if (definitions.tools.size === 0 && definitions.hooks.length === 0) {
     throw new DefinitionError(`${defaultName}: the plugin defines nothing; make a function a tool with tool(...)`);
   }
   const name = definitions.name ?? defaultName;
-  const toolset = definitions.toolset ?? (name.replace(/[^A-Za-z0-9_-]/g, '-').slice(0, 64) || 'plugin');
+  const toolset = definitions.toolset ?? toolsetOf(name);
   return {
     name,
     version: definitions.version ?? '0.0.0',
@@ -227,18 +228,51 @@ export async function describe(name, available) {
   return JSON.stringify({ description, parameters: schema });
 }
 
-/** Runs one hook and returns what the contract wants of it; errors are thrown as text. */
+/** Runs the hooks of one event and returns what the contract wants of them; errors are thrown as text. */
 export async function hook(event, hooked, outcome) {
-  const work = definitions.hooks?.[event];
-  if (!work) return event === 'preCall' ? { tag: 'allow' } : undefined;
+  const works = definitions.hooks.flatMap((given) => given[event] ?? []);
+  const ended = outcome && { ...outcome, durationMs: Number(outcome.durationMs) };
   try {
-    const ended = outcome && { ...outcome, durationMs: Number(outcome.durationMs) };
-    const answer = await work({ ...hooked, arguments: JSON.parse(hooked.arguments) }, ended);
-    return event === 'preCall' ? decision(answer) : textOf(answer);
+    return await ANSWERS[event](works, hooked, ended);
   } catch (error) {
     throw reason(error);
   }
 }
+
+const read = (hooked) => ({ ...hooked, arguments: JSON.parse(hooked.arguments) });
+
+const ANSWERS = {
+  /** Each sees the arguments that the one before returned. */
+  async request(works, hooked) {
+    let changed;
+    for (const work of works) {
+      const answer = textOf(await work(read({ ...hooked, arguments: changed ?? hooked.arguments })));
+      changed = answer ?? changed;
+    }
+    return changed;
+  },
+  /** A block counts more than a question, and that more than nothing. */
+  async preCall(works, hooked) {
+    let question;
+    for (const work of works) {
+      const answer = decision(await work(read(hooked)));
+      if (answer.tag === 'block') return answer;
+      if (answer.tag === 'ask') question ??= answer;
+    }
+    return question ?? { tag: 'allow' };
+  },
+  async postCall(works, hooked, ended) {
+    for (const work of works) await work(read(hooked), ended);
+  },
+  /** The first text counts. */
+  async transform(works, hooked, ended) {
+    for (const work of works) {
+      const answer = textOf(await work(read(hooked), ended));
+      if (answer !== undefined) return answer;
+    }
+    return undefined;
+  },
+};
 
 function decision(answer) {
   if (answer === undefined || answer === true || answer === 'allow') return { tag: 'allow' };
@@ -251,7 +285,7 @@ function decision(answer) {
 
 function textOf(answer) {
   if (answer === undefined || answer === null || typeof answer === 'string') return answer ?? undefined;
-  return JSON.stringify(answer);
+  return written(answer);
 }
 
 function reason(error) {
@@ -267,6 +301,12 @@ function nameOf(work) {
 
 function pairs(extensions = {}) {
   return Object.entries(extensions).map(([name, value]) => [name, JSON.stringify(value)]);
+}
+
+/** The toolset of a plugin whose tools name none, such that a host takes it. */
+function toolsetOf(name) {
+  const text = name.toLowerCase().replace(/[^a-z0-9_-]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 64);
+  return text === '' || text.startsWith('mcp-') ? 'plugin' : text;
 }
 
 /** `countWords` is a tool `count_words`: what models see elsewhere. */

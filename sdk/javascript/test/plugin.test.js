@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
 import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withSecrets } from '../testing.js';
-import { env, fetch, hooks, kv, log, need, plugin, progress, secrets, tool } from '../index.js';
+import { env, fetch, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
 import { countWords, repeat } from './fixtures/words.js';
 import { definitions } from '../src/plugin.js';
 
@@ -73,6 +73,41 @@ test('arguments that do not fit are refused with their path', async () => {
   await refused(repeat, { text: 'a', times: 10 }, '/times', '/times: 10 is greater than 9');
 });
 
+test('what JSON would lose is written or refused', async () => {
+  const answer = async (value, shown) => {
+    tool({ name: 'give', description: 'Gives.' }, () => (shown ? structured(value, shown) : value));
+    try {
+      return (await call('give')).text;
+    } finally {
+      definitions.tools.delete('give');
+    }
+  };
+  assert.equal(await answer(new Map([['a', new Map([[1, new Set([2])]])]])), '{"a":{"1":[2]}}');
+  assert.equal(await answer({ all: new Set(['a']), keys: new Map([['b', 1]]).keys(), none: new Set() }), '{"all":["a"],"keys":["b"],"none":[]}');
+  assert.equal(await answer((function* () { yield 1; yield 2; })()), '[1,2]');
+  assert.equal(await answer({ error: new RangeError('far') }), '{"error":"RangeError: far"}');
+  assert.equal(await answer({ at: new Date(0), bytes: new Uint8Array([1]) }), '{"at":"1970-01-01T00:00:00.000Z","bytes":{"0":1}}');
+  for (const [value, message] of [
+    [NaN, /^TypeError: the value is NaN, which JSON has not; return null/],
+    [{ rows: [{ mean: Infinity }] }, /^TypeError: `mean` is Infinity, which JSON has not/],
+    [{ id: 10n }, /^TypeError: `id` is the bigint 10n, .* Number\(value\), or String\(value\)/],
+    [{ body: Promise.resolve(1) }, /^TypeError: `body` is still to come, .* await/],
+    [{ at: new Date(NaN) }, /^TypeError: `at` is no valid date/],
+    [new Map([[{}, 1]]), /^TypeError: the value is a Map with the key \[object Object\], /],
+    [(async function* () {})(), /^TypeError: the value is still to come/],
+  ]) {
+    await assert.rejects(answer(value), { code: 'failed', message });
+  }
+  tool({ name: 'once', description: 'Once.' }, () => structured({ n: [1, 2].values() }));
+  const once = await call('once');
+  assert.deepEqual([once.text, once.structured], ['{"n":[1,2]}', { n: [1, 2] }]);
+  assert.throws(() => kv.setJson('a', { n: NaN }), { code: 'malformed', message: /`n` is NaN/ });
+  kv.setJson('a', new Map([['b', 1]]));
+  assert.equal(kv.getText('a'), '{"b":1}');
+  assert.throws(() => image(new Uint8Array([1]), 'image/png'), /the media type is 1; write image\('image\/png', bytes\)/);
+  assert.throws(() => resource(), /resource: `uri` is null/);
+});
+
 test('what a tool throws', async () => {
   const fails = (how, code, message) => assert.rejects(call('answers', { how }), { code, message });
   await fails('no', 'failed', 'the tool says no');
@@ -139,8 +174,22 @@ test('hooks', async () => {
   assert.deepEqual(await hook('preCall', { tool: 'other', arguments: { path: 'x' } }), { tag: 'ask', val: { message: 'may I?', ruleKey: 'k' } });
   assert.deepEqual(await logged(() => hook('postCall', call, { result: '1', durationMs: 4n })), ['info: took 5']);
   assert.equal(await hook('transform', call, { result: '1', durationMs: 4n }), undefined);
+  reset();
   hooks({ preCall: () => 'maybe' });
   await assert.rejects(hook('preCall', call), (text) => /preCall returns/.test(text));
+});
+
+test('hooks that are given one after the other are all asked', async () => {
+  const call = (path) => ({ tool: 'other', arguments: { path } });
+  hooks({ preCall: ({ arguments: { path } }) => (path.startsWith('/etc') ? { block: 'first' } : undefined), request: ({ arguments: given }) => ({ ...given, n: 1 }) });
+  hooks({ preCall: () => ({ ask: 'second?' }), request: ({ arguments: given }) => ({ ...given, n: given.n + 1 }), transform: () => undefined });
+  hooks({ preCall: ({ arguments: { path } }) => (path === 'x' ? { block: 'third' } : undefined), transform: (_call, { result }) => `was ${result}` });
+  hooks({ transform: () => 'never' });
+  assert.deepEqual(await hook('preCall', call('/etc/x')), { tag: 'block', val: 'first' });
+  assert.deepEqual(await hook('preCall', call('x')), { tag: 'block', val: 'third' });
+  assert.deepEqual(await hook('preCall', call('y')), { tag: 'ask', val: { message: 'second?', ruleKey: undefined } });
+  assert.equal(await hook('request', call('y')), '{"path":"y","n":2}');
+  assert.equal(await hook('transform', call('y'), { result: '1', durationMs: 4n }), 'was 1');
 });
 
 test('the store is like the host\'s', () => {
@@ -181,6 +230,17 @@ test('an error of the network says who can help', async () => {
   };
   const ask = () => fetch('https://a.example/x');
   await assert.rejects(respondWith(broken, ask), /^TypeError: no answer from https:\/\/a\.example: .*`toolhost grant ID --http https:\/\/a\.example`/);
+});
+
+test('a toolset that nobody has named is one that a host takes', () => {
+  const toolset = (name) => {
+    reset();
+    plugin(name);
+    tool({ name: 'a', description: 'A.' }, () => 1);
+    return registration().tools[0].toolset;
+  };
+  const names = { 'My Words!': 'my-words', 'mcp-github': 'plugin', 'MCP github': 'plugin', '': 'plugin', '…': 'plugin', a_b: 'a_b' };
+  for (const [name, expected] of Object.entries(names)) assert.equal(toolset(name), expected, name);
 });
 
 test('the name of a plugin may be set late', () => {
