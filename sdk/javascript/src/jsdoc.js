@@ -1,6 +1,7 @@
 // What the source of a function says about it: its description and the types of its parameters,
 // from the documentation comment before it and, in TypeScript, from its signature.
 
+import { problemOf } from './check.js';
 import { DefinitionError } from './errors.js';
 import { ALLOWED, TypeProblem, commentText, readType } from './types.js';
 
@@ -71,7 +72,7 @@ function readParam(text) {
     type = text.slice(1, end);
     text = text.slice(end + 1).trimStart();
   }
-  let [, name] = /^([^\s[\]]+)/.exec(text) ?? [];
+  let [, name] = /^((?:[^\s[\]]|\[\])+)/.exec(text) ?? [];
   let isOptional = false;
   let given;
   if (text.startsWith('[')) {
@@ -83,7 +84,7 @@ function readParam(text) {
     text = text.slice(name?.length ?? 0);
   }
   const description = text.replace(/^\s*-?\s*/, '').replace(/\s*\n\s*/g, ' ').trim();
-  return { name: name ?? '', type, isOptional, given: given === undefined ? undefined : literal(given) ?? given, description };
+  return { name: name ?? '', type, isOptional, given, description };
 }
 
 /** Reads the list of parameters of a function, from behind its `(`. */
@@ -105,31 +106,45 @@ function readSignature(text, start) {
 function readField(text) {
   const [, rest, name, given] = /^(\.\.\.)?([\w$]+|"[^"]*"|'[^']*')\s*(?::\s*[\w$]+\s*)?(?:=\s*([^]*))?$/.exec(text) ?? [];
   if (name === undefined) throw new DefinitionError(`takes \`${text}\`, which cannot be read; name its properties one by one`);
-  return { name: name.replace(/^["']|["']$/g, ''), isRest: rest !== undefined, isOptional: given !== undefined, given: given && literal(given) };
+  return { name: name.replace(/^["']|["']$/g, ''), isRest: rest !== undefined, isOptional: given !== undefined, given };
 }
 
+/** The type behind `:`, without the default behind `=`. */
 function typeOf(text) {
   const [, type] = /^\s*:\s*([^]+)$/.exec(text) ?? [];
-  return type;
+  return type && parts(type, '=')[0];
 }
 
 /** One schema from a signature and a comment: the comment's words, and types where it gives them. */
 function joinedParameters(signature, params, declaration) {
   const documented = own(signature, params);
+  checkDescribed(signature, documented);
   const typed = signature.type && schemaOfType('arguments', signature.type, declaration);
   if (typed && typed.type !== 'object') throw new DefinitionError(`takes \`${signature.type.trim()}\`; a tool takes one object`);
-  const schema = { type: 'object', properties: { ...typed?.properties }, required: [...(typed?.required ?? [])], additionalProperties: false };
+  const schema = {
+    type: 'object',
+    properties: { ...typed?.properties },
+    required: [...(typed?.required ?? [])],
+    additionalProperties: typed?.additionalProperties ?? false,
+    ...(typed?.propertyNames && { propertyNames: typed.propertyNames }),
+  };
+  if (typed && signature.name && documented.length === 0) checkNamed(signature.name, signature.type, typed);
   const isAbsent = (name) => {
     schema.required = schema.required.filter((one) => one !== name);
   };
-  for (const param of documented) add(schema, param, declaration);
+  // What something is comes before what is in it.
+  const depth = ({ name }) => name.split(/\.|\[\]/).filter((step) => step !== '').length + (name.endsWith('[]') ? 1 : 0);
+  for (const param of [...documented].sort((left, right) => depth(left) - depth(right))) add(schema, param, declaration);
   const fields = signature.fields ?? [];
   for (const field of fields) {
     if (field.isRest) continue;
     const property = schema.properties[field.name];
     if (!property) throw new DefinitionError(`parameter \`${field.name}\` is not documented; add \`@param {string} ${field.name} ...\``);
     if (field.isOptional) isAbsent(field.name);
-    if (field.given !== undefined) property.default ??= field.given;
+    if (field.given !== undefined && !('default' in property)) {
+      const value = literal(field.given);
+      if (value !== undefined && value !== null) property.default = fitting(field, property, value);
+    }
   }
   if (signature.fields && !fields.some((field) => field.isRest)) {
     for (const name of Object.keys(schema.properties)) {
@@ -141,12 +156,33 @@ function joinedParameters(signature, params, declaration) {
   return schema;
 }
 
+/** Nothing is said twice. A parameter of which nothing is said would be an object that allows nothing. */
+function checkDescribed(signature, documented) {
+  const { name, type } = signature;
+  const twice = documented.find((param, index) => documented.findIndex((one) => one.name === param.name) < index);
+  if (twice) throw new DefinitionError(`documents \`${twice.name}\` twice; keep one \`@param\``);
+  // What begins with `_` is not used.
+  if (name === undefined || name.startsWith('_') || type !== undefined || documented.length > 0) return;
+  throw new DefinitionError(
+    `takes \`${name}\`, and nothing says what is in it; add \`@param {string} ${name}.text ...\` for each of its properties, or write \`_${name}\` if it is not used`,
+  );
+}
+
+/** So would one that is just `object`. */
+function checkNamed(name, type, schema) {
+  if (name.startsWith('_') || schema.properties !== undefined || schema.additionalProperties !== undefined) return;
+  throw new DefinitionError(
+    `parameter \`${name}: ${type.trim()}\` does not say what is in it; write \`{ text: string }\`, or \`Record<string, any>\` if it takes everything`,
+  );
+}
+
 /** The documented parameters that are properties of the first one: `text`, or `arguments.text`. */
 function own(signature, params) {
   const isField = (name) => signature.fields?.some((field) => field.name === name);
-  const dotted = params.find((param) => param.name.includes('.'))?.name.split('.')[0];
-  const owner = dotted !== undefined && !isField(dotted) && (signature.fields || dotted === signature.name) ? dotted : undefined;
-  const isOther = (param) => signature.names.includes(param.name.split('.')[0]) && !isField(param.name);
+  const rootOf = (param) => param.name.split(/[.[]/)[0];
+  const dotted = params.map((param) => param.name.includes('.') && rootOf(param)).find((root) => root && !isField(root));
+  const owner = dotted !== undefined && (signature.fields || dotted === signature.name) ? dotted : undefined;
+  const isOther = (param) => signature.names.includes(rootOf(param)) && !isField(rootOf(param));
   return params
     .filter((param) => !isOther(param) && param.name !== owner)
     .flatMap((param) => {
@@ -161,18 +197,17 @@ function add(schema, param, declaration) {
   if (param.isWhole) {
     const whole = schemaOfType(param.name, param.type, declaration);
     if (whole.type !== 'object') throw new DefinitionError(`parameter \`${param.name}: ${param.type}\` must be an object`);
+    checkNamed(param.name, param.type, whole);
+    schema.additionalProperties = whole.additionalProperties ?? false;
+    if (whole.propertyNames) schema.propertyNames = whole.propertyNames;
     Object.assign(schema.properties, whole.properties);
     schema.required.push(...(whole.required ?? []));
     return;
   }
-  const [name, ...deeper] = param.name.split('.');
-  if (deeper.length > 0) {
-    const inner = (schema.properties[name] ??= { type: 'object' });
-    inner.properties ??= {};
-    inner.required ??= [];
-    inner.additionalProperties = false;
-    add(inner, { ...param, name: deeper.join('.') }, declaration);
-    if (inner.required.length === 0) delete inner.required;
+  const [step, ...deeper] = param.name.split('.');
+  const name = step.replace(/(\[\])+$/, '');
+  if (deeper.length > 0 || step !== name) {
+    addWithin(schema, { ...param, name, step, deeper: deeper.join('.') }, declaration);
     return;
   }
   const known = schema.properties[name];
@@ -180,15 +215,68 @@ function add(schema, param, declaration) {
     throw new DefinitionError(`parameter \`${name}\` has no type; write \`@param {string} ${name} ...\``);
   }
   const read = param.type === undefined ? { schema: known } : schemaAndOption(name, param.type, declaration);
+  const given = param.given === undefined ? undefined : defaultOf(param, read.schema);
   const description = param.description || known?.description;
   schema.properties[name] = {
     ...read.schema,
     ...(description && { description }),
-    ...(param.given !== undefined && { default: param.given }),
+    ...(given !== undefined && { default: given }),
   };
   const isOptional = param.isOptional || read.isOptional;
   schema.required = (schema.required ?? []).filter((one) => one !== name || !isOptional);
   if (!isOptional && !schema.required.includes(name) && !known) schema.required.push(name);
+}
+
+/** Adds `items[].name`, `items[]` or `place.city`: what an array or an object that is known has in it. */
+function addWithin(schema, { step, deeper, ...param }, declaration) {
+  const counted = step.slice(param.name.length).length / 2;
+  let inner = (schema.properties[param.name] ??= counted > 0 ? { type: 'array' } : { type: 'object' });
+  for (let level = 0; level < counted; level++) {
+    inner = part(inner, 'array', param);
+    if (level + 1 === counted && deeper === '') {
+      const { schema: items } = param.type === undefined ? { schema: inner.items } : schemaAndOption(step, param.type, declaration);
+      inner.items = { ...items, ...(param.description && { description: param.description }) };
+      return;
+    }
+    inner = inner.items ??= {};
+  }
+  inner = part(inner, 'object', param);
+  inner.properties ??= {};
+  inner.required ??= [];
+  inner.additionalProperties = false;
+  add(inner, { ...param, name: deeper }, declaration);
+  if (inner.required.length === 0) delete inner.required;
+}
+
+/** The part of a schema that is an array or an object. */
+function part(schema, kind, { name }) {
+  if (schema.type === undefined && schema.anyOf === undefined) schema.type = kind;
+  const found = [schema, ...(schema.anyOf ?? [])].find(({ type }) => type === kind || (Array.isArray(type) && type.includes(kind)));
+  if (found) return found;
+  const type = kind === 'array' ? 'object[]' : 'object';
+  throw new DefinitionError(`documents what is in \`${name}\`, which is no ${kind}; write \`@param {${type}} ${name} ...\``);
+}
+
+/**
+ * The default that a comment gives, as a value of the type; undefined if it is none that a model could
+ * be told, such as the name of a constant.
+ */
+function defaultOf(param, schema) {
+  const text = param.given;
+  const value = literal(text);
+  if (value !== undefined && problemOf(schema, value) === undefined) return value;
+  const isText = typeof value !== 'string' && !['null', 'undefined'].includes(text) && Object.keys(schema).length > 0;
+  // A text may stand there without quotes.
+  if (isText && problemOf(schema, text) === undefined) return text;
+  if (value === undefined || value === null) return undefined;
+  return fitting(param, schema, value);
+}
+
+/** A default, if it is of the type. */
+function fitting({ name, given }, schema, value) {
+  const problem = problemOf(schema, value);
+  if (problem === undefined) return value;
+  throw new DefinitionError(`parameter \`${name}\` has the default \`${given}\`: ${problem.message.replace(/^\/: /, '')}; write a value of its type`);
 }
 
 function schemaOfType(name, type, declaration) {
@@ -207,13 +295,22 @@ function schemaAndOption(name, type, declaration) {
 /** The text of a type that a module declares: `interface Name {...}` or `type Name = ...`. */
 function declared(text, name) {
   if (!/^[\w$]+$/.test(name)) return undefined;
-  const match = new RegExp(`\\b(?:interface\\s+${name.replaceAll('$', '\\$')}\\s*(?=\\{)|type\\s+${name.replaceAll('$', '\\$')}\\s*=)`).exec(text);
-  return match ? text.slice(match.index + match[0].length) : undefined;
+  const escaped = name.replaceAll('$', '\\$');
+  const match = new RegExp(`\\b(?:(interface)\\s+${escaped}(?![\\w$])\\s*(extends\\b)?|type\\s+${escaped}\\s*=)`).exec(text);
+  if (!match) return undefined;
+  const start = match.index + match[0].length;
+  if (match[2]) throw new TypeProblem(`is declared with \`extends\`, which is not understood (\`${name}\`); write \`type ${name} = Base & { ... }\``);
+  if (!match[1]) return text.slice(start);
+  return text[start] === '{' ? text.slice(start, closing(text, start) + 1) : undefined;
 }
 
 /** The value of a literal, or undefined if the text is none. */
 function literal(text) {
   const trimmed = text.trim();
+  if (/^[-+]?(\d|\.\d)/.test(trimmed)) {
+    const number = Number(trimmed.replaceAll('_', ''));
+    return Number.isFinite(number) ? number : undefined;
+  }
   try {
     return JSON.parse(trimmed.replace(/^'([^'"\\]*)'$/, '"$1"'));
   } catch {
@@ -249,13 +346,17 @@ function endOfString(text, start) {
   return at + 1;
 }
 
-/** Splits a list at its outermost commas; comments are left out. */
-function parts(text) {
+/** Splits a list at its outermost commas, or other marks; comments are left out. */
+function parts(text, separator = ',') {
   const found = [''];
+  // `Record<string, number>` is one part.
+  let angles = 0;
   for (let at = 0; at < text.length; ) {
     const mark = text[at];
     let end = at + 1;
-    if (mark === ',') {
+    if (mark === '<' && /[\w$.]/.test(text[at - 1])) angles++;
+    else if (mark === '>' && angles > 0 && text[at - 1] !== '=') angles--;
+    if (mark === separator && angles === 0) {
       found.push('');
       at = end;
       continue;

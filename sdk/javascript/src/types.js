@@ -28,16 +28,18 @@ export const ALLOWED =
 export class TypeProblem extends Error {}
 
 /**
- * Reads a type from the beginning of `text`.
+ * Reads a type.
  *
+ * @param text the type alone; at a depth of more than 0 what follows its declaration, too
  * @param declared finds the text of a type that the module declares, by its name
- * @returns the schema, whether a value may be absent, and the length of what was read
+ * @returns the schema, and whether a value may be absent
  */
 export function readType(text, declared = () => undefined, depth = 0) {
   if (depth > 16) throw new TypeProblem('is declared by itself');
   const reader = new Reader(text, declared, depth);
   const { schema, isOptional } = reader.union();
-  return { schema, isOptional, length: reader.position };
+  reader.expectEnd();
+  return { schema, isOptional };
 }
 
 class Reader {
@@ -81,6 +83,16 @@ class Reader {
     if (!this.takes(mark)) throw new TypeProblem(`has no \`${mark}\` where one belongs`);
   }
 
+  /** What is not read would be lost: a type ends with its text, or in a module with its line. */
+  expectEnd() {
+    if (this.next === undefined) return;
+    const isNextLine = /\n/.test(this.text.slice(this.position, this.ahead)) && this.next.value !== 'extends';
+    if (this.depth > 0 && (isNextLine || this.is(';'))) return;
+    const [rest] = this.text.slice(this.position).trim().split('\n');
+    const repair = this.is(',') ? '; write several types as `A | B`' : '';
+    throw new TypeProblem(`goes on with \`${rest.length > 40 ? `${rest.slice(0, 37)}...` : rest}\`, which is not understood${repair}`);
+  }
+
   union() {
     this.takes('|');
     const parts = [];
@@ -88,13 +100,21 @@ class Reader {
     do {
       const isNullable = this.takes('?');
       this.takes('!');
-      const part = this.postfix();
+      const part = this.intersection();
       if (part === undefined) isOptional = true;
       else parts.push(part);
       if (isNullable) parts.push(NAMED.null);
     } while (this.takes('|'));
     if (this.takes('=')) isOptional = true;
     return { schema: joined(parts), isOptional };
+  }
+
+  /** `Base & { more: T }`: an object with the properties of all. */
+  intersection() {
+    this.takes('&');
+    const parts = [this.postfix()];
+    while (this.takes('&')) parts.push(this.postfix());
+    return parts.length === 1 ? parts[0] : merged(parts);
   }
 
   postfix() {
@@ -128,16 +148,16 @@ class Reader {
     if (name === 'readonly') return this.postfix();
     if (name === 'undefined' || name === 'void') return undefined;
     // JSDoc also writes `Array.<string>`.
-    if (this.is('.')) this.advance();
+    if (this.takes('.') && !this.is('<')) throw new TypeProblem(`has no JSON Schema (\`${name}.${this.next?.value ?? ''}\`)`);
     const parts = [];
     if (this.takes('<')) {
       do parts.push(this.union().schema);
       while (this.takes(','));
       this.expect('>');
     }
-    if (['Array', 'ReadonlyArray'].includes(name)) return { type: 'array', items: parts[0] ?? {} };
+    if (['Array', 'ReadonlyArray'].includes(name) && parts.length < 2) return { type: 'array', items: parts[0] ?? {} };
     if (['Record', 'Object', 'object'].includes(name) && parts.length === 2) {
-      return { type: 'object', additionalProperties: parts[1] };
+      return record(parts[0], parts[1]);
     }
     if (Object.hasOwn(NAMED, name) && parts.length === 0) return { ...NAMED[name] };
     const text = this.declared(name);
@@ -178,6 +198,40 @@ class Reader {
     this.expect(']');
     return { type: 'array', prefixItems, minItems: prefixItems.length, maxItems: prefixItems.length };
   }
+}
+
+/** `Record<K, T>`: any texts, numbers as texts, or exactly the names that K lists. */
+function record(keys, value) {
+  const names = keys?.enum ?? ('const' in (keys ?? {}) ? [keys.const] : undefined);
+  if (names !== undefined) {
+    const properties = Object.fromEntries(names.map((name) => [name, value]));
+    return { type: 'object', properties, required: names.map(String), additionalProperties: false };
+  }
+  if (keys?.type === 'string') return { type: 'object', additionalProperties: value };
+  if (['number', 'integer'].includes(keys?.type)) {
+    return { type: 'object', propertyNames: { pattern: '^-?[0-9.]+$' }, additionalProperties: value };
+  }
+  throw new TypeProblem("has a `Record` whose keys are neither string, number nor 'a' | 'b'");
+}
+
+/** One schema for objects that are joined by `&`. */
+function merged(parts) {
+  const all = { type: 'object', properties: {}, required: [], additionalProperties: false };
+  for (const part of parts) {
+    if (part?.properties === undefined || part.additionalProperties !== false) {
+      throw new TypeProblem('joins with `&` what is no object with named properties; write one `{ name: T, other: T }`');
+    }
+    for (const [name, property] of Object.entries(part.properties)) {
+      const known = all.properties[name];
+      if (known !== undefined && JSON.stringify(known) !== JSON.stringify(property)) {
+        throw new TypeProblem(`has two types for \`${name}\`, joined with \`&\`; write one \`{ name: T, other: T }\``);
+      }
+      all.properties[name] = property;
+    }
+    all.required.push(...(part.required ?? []).filter((name) => !all.required.includes(name)));
+  }
+  if (all.required.length === 0) delete all.required;
+  return all;
 }
 
 /** One schema for the parts of a union. */
