@@ -16,7 +16,7 @@
 //
 // Exits with 1 and one line on stderr if the script cannot be built, with 2 on wrong usage.
 
-import { existsSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -171,10 +171,17 @@ function collect(Script, folder, mainName) {
   const resolve = (from, name) => {
     for (const candidate of script.candidates(from, name)) {
       const file = path.join(folder, candidate);
-      if (existsSync(file) && !/[\\/]$/.test(file) && readable(file)) return candidate;
+      if (!existsSync(file) || /[\\/]$/.test(file) || !readable(file)) continue;
+      if (!isLinked(folder, candidate)) return candidate;
+      // A host that runs the script would not read it either.
+      const at = script.lineOf(script.modules.get(from), name);
+      throw new BuildError(`${at}: '${name}' is a link, or lies behind one, and links are no part of a script: put the file itself there`);
     }
     return undefined;
   };
+  if (/^plugin\.(js|mjs|ts)$/.test(mainName) && isLinked(folder, mainName)) {
+    throw new BuildError(`${mainName} is a link, and links are no part of a script: put the file itself there`);
+  }
   const queue = [mainName];
   for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
     if (script.modules.has(name)) continue;
@@ -193,6 +200,12 @@ function collect(Script, folder, mainName) {
   }
   for (const name of script.cycles()) script.compiled(name, 'full');
   return [...script.modules.values()];
+}
+
+/** Tells whether a part of a path below a folder is a link. */
+function isLinked(folder, below) {
+  const parts = below.split('/');
+  return parts.some((_, index) => lstatSync(path.join(folder, ...parts.slice(0, index + 1)), { throwIfNoEntry: false })?.isSymbolicLink());
 }
 
 function readable(file) {

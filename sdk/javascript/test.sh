@@ -21,7 +21,7 @@ for template in template template-typescript; do
 done
 
 cd "$tools/test/node_modules/toolhost-sdk"
-node --test test/jsdoc.test.js test/plugin.test.js test/script.test.js
+node --test test/build.test.js test/jsdoc.test.js test/plugin.test.js test/script.test.js
 cd "$tools/test/html-to-markdown"
 node --test
 cd "$tools/test/template"
