@@ -104,13 +104,15 @@ function above(folder) {
 /** The contract's folder, with the worlds of this SDK and what they import. */
 function witFolder(work, contract) {
   const folder = path.join(work, 'wit');
-  const environment = path.join(folder, 'deps', 'cli');
-  mkdirSync(environment, { recursive: true });
+  mkdirSync(folder);
   const files = existsSync(contract) ? readdirSync(contract).filter((name) => name.endsWith('.wit')) : [];
   if (files.length === 0) throw new UsageError(`no contract in ${contract}: --wit names the folder \`wit\` of toolhost`);
   for (const name of files) copyFileSync(path.join(contract, name), path.join(folder, name));
   copyFileSync(path.join(HERE, 'wit', 'javascript.wit'), path.join(folder, 'javascript.wit'));
-  copyFileSync(path.join(HERE, 'wit', 'environment.wit'), path.join(environment, 'environment.wit'));
+  for (const [name, below] of [['environment.wit', 'cli'], ['filesystem.wit', 'filesystem']]) {
+    mkdirSync(path.join(folder, 'deps', below), { recursive: true });
+    copyFileSync(path.join(HERE, 'wit', name), path.join(folder, 'deps', below, name));
+  }
   return folder;
 }
 

@@ -218,6 +218,27 @@ export class KvError extends Error {
   code: 'not-granted' | 'invalid' | 'full' | 'unavailable' | 'malformed';
 }
 
+/**
+ * Files in directories that were granted (need.readDirectory, need.writeDirectory), at the paths of the
+ * grants; relative to `.` if the working directory was granted.
+ */
+export const files: {
+  /** The text of a file in UTF-8. */
+  readText(path: string): string;
+  readBytes(path: string): Uint8Array;
+  /** Writes a file anew; its directory must be there. */
+  writeText(path: string, text: string): void;
+  writeBytes(path: string, bytes: Uint8Array): void;
+  /** What is in a directory, by name. */
+  list(path: string): { name: string; kind: 'file' | 'directory' | 'link' | 'other' }[];
+};
+
+export class FileError extends Error {
+  /** WASI's code, such as `no-entry` or `not-permitted`; or `not-granted`, `malformed`, `invalid`. */
+  code: string;
+  path: string;
+}
+
 /** Secrets that a tool uses without ever seeing them: the host puts them into requests. */
 export const secrets: {
   /** Is it there for this tool: asked for, granted and set? */

@@ -31,6 +31,8 @@ export function respondWith<T>(responder: (request: Request) => Response | Promi
 export function withSecrets<T>(names: string[], work: () => T | Promise<T>): Promise<T>;
 /** Replaces the environment while `work` runs. */
 export function withEnv<T>(variables: Record<string, string>, work: () => T | Promise<T>): Promise<T>;
+/** Gives files while `work` runs: texts or bytes by their paths, absolute ones and relative ones. */
+export function withFiles<T>(given: Record<string, string | Uint8Array>, work: () => T | Promise<T>): Promise<T>;
 /** The lines that `work` logged, as `level: message`. */
 export function logged(work: () => unknown): Promise<string[]>;
 /** The reports of progress. */

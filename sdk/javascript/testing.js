@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { whereOf } from './src/errors.js';
 import { host, standIns } from './src/host.js';
 import { documentationOf } from './src/jsdoc.js';
+import { openFiles } from './src/memory-files.js';
 import { openMemory } from './src/memory.js';
 import * as plugin from './src/plugin.js';
 
@@ -148,6 +149,12 @@ export function withSecrets(names, work) {
 /** Replaces the environment while `work` runs. */
 export function withEnv(variables, work) {
   return having({ environment: () => Object.entries(variables) }, work);
+}
+
+/** Gives files while `work` runs: texts or bytes by their paths. What it writes is gone afterwards. */
+export function withFiles(given, work) {
+  const directories = openFiles(given);
+  return having({ directories: () => directories }, work);
 }
 
 /** Runs `work` and returns the lines that it logged, as `level: message`. */

@@ -8,6 +8,7 @@ import { progress } from 'toolhost:plugin/progress@0.1.0';
 import * as kv from 'toolhost:plugin/kv@0.1.0';
 import { placeholder, present } from 'toolhost:plugin/secrets@0.1.0';
 import { getEnvironment } from 'wasi:cli/environment@0.2.0';
+import { getDirectories } from 'wasi:filesystem/preopens@0.2.0';
 
 import { DefinitionError } from '../src/errors.js';
 import { fetch } from '../src/fetch.js';
@@ -18,6 +19,7 @@ import { Script, ScriptError } from './load.js';
 
 const request = globalThis.fetch;
 let script;
+let granted;
 
 Object.assign(host, {
   isNative: false,
@@ -27,6 +29,8 @@ Object.assign(host, {
   secrets: { present, placeholder },
   fetch: request,
   environment: getEnvironment,
+  // Each time they are asked for, the host makes handles of them, of which there are not many.
+  directories: () => (granted ??= getDirectories()),
   place: (file, line) => script?.place(file, line),
 });
 globalThis.fetch = fetch;

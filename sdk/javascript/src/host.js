@@ -15,6 +15,8 @@ export function standIns() {
     secrets: { present: () => false, placeholder: () => undefined },
     fetch: undefined,
     environment: () => Object.entries(globalThis.process?.env ?? {}),
+    /** The directories that were granted, as pairs of a directory of WASI and its path. */
+    directories: () => [],
     /** The author's `file:line` of a frame, or undefined if the frame is none of the author's. */
     place: undefined,
     /** What the source says about a function: see jsdoc.js. */

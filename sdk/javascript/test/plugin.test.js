@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
-import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withSecrets } from '../testing.js';
-import { env, fetch, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
+import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withFiles, withSecrets } from '../testing.js';
+import { env, fetch, files, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
 import { countWords, repeat } from './fixtures/words.js';
+import { host } from '../src/host.js';
 import { definitions } from '../src/plugin.js';
 
 const words = { ...definitions, tools: new Map(definitions.tools) };
@@ -222,6 +223,58 @@ test('what stands in for the host', async () => {
   assert.equal(await withEnv({ LANG: 'C' }, () => env('LANG')), 'C');
   assert.deepEqual(await progressed(() => progress(1, 2, 'half')), [{ done: 1, total: 2, message: 'half' }]);
   assert.deepEqual(await logged(() => log.warn('careful')), ['warn: careful']);
+});
+
+test('files', async () => {
+  const large = new Uint8Array(3_000_000).map((_, index) => index % 251);
+  await withFiles({ 'data/a.txt': 'é', 'data/sub/b': large, '/etc/x': new Uint8Array([255]) }, () => {
+    assert.equal(files.readText('data/a.txt'), 'é');
+    assert.equal(files.readText('./data/sub/../a.txt'), 'é');
+    assert.deepEqual(files.readBytes('data/sub/b'), large);
+    assert.deepEqual(files.list('data'), [{ name: 'a.txt', kind: 'file' }, { name: 'sub', kind: 'directory' }]);
+    assert.deepEqual([files.list('.'), files.list('/')].flat().map(({ name }) => name), ['data', 'etc']);
+    files.writeText('data/a.txt', 'b');
+    files.writeBytes('data/new', large);
+    assert.deepEqual([files.readText('data/a.txt'), files.readBytes('data/new').length], ['b', 3_000_000]);
+    const fails = (work, code, message) => assert.throws(work, { name: 'FileError', code, message });
+    fails(() => files.readText('data/none'), 'no-entry', 'there is no file `data/none`');
+    fails(() => files.writeText('none/x', ''), 'no-entry', /`none\/x`/);
+    fails(() => files.list('none'), 'no-entry', 'there is no directory `none`');
+    fails(() => files.readText('data'), 'is-directory', '`data` is a directory; files.list says what is in it');
+    fails(() => files.list('data/a.txt'), 'not-directory', /`data\/a.txt` is no directory/);
+    fails(() => files.readText('/etc/x'), 'malformed', /`\/etc\/x` is no UTF-8 text; read it with files.readBytes/);
+    fails(() => files.readText('../x'), 'not-granted', /^`\.\.\/x` is in no directory that was granted \(`\/`, `\.`\)/);
+    fails(() => files.readText(''), 'invalid', /a path is a text/);
+    fails(() => files.writeText('data/a.txt', 1), 'malformed', /must be a string/);
+    fails(() => files.writeBytes('data/a.txt', 'x'), 'malformed', /files\.writeText/);
+  });
+  assert.throws(() => files.readText('data/a.txt'), /granted \(none\): a test gives files with withFiles/);
+});
+
+test('what is not granted names the command that grants it', async () => {
+  const closed = [];
+  const denying = {
+    openAt(_flags, path, { create }) {
+      if (create) throw Object.assign(new Error('x'), { payload: 'read-only' });
+      if (path === 'odd') throw { payload: 'quota' };
+      if (path === 'folder') return { read: () => { throw { payload: 'bad-descriptor' }; } };
+      return { read: () => [new Uint8Array([97]), true], [Symbol.dispose ?? Symbol.for('dispose')]: () => closed.push(path) };
+    },
+  };
+  const before = { isNative: host.isNative, directories: host.directories };
+  Object.assign(host, { isNative: false, directories: () => [[{}, '/data'], [denying, '/data/in'], [{}, '.']] });
+  try {
+    assert.equal(files.readText('/data/in/a/b.txt'), 'a');
+    assert.deepEqual(closed, ['a/b.txt']);
+    assert.throws(() => files.writeText('/data/in/a.txt', ''), { code: 'read-only', message: "the host does not let this plugin write `/data/in/a.txt`: run `toolhost grant ID --dir /data/in:rw` with the id of this plugin, which must ask for it with need.writeDirectory('*')" });
+    assert.throws(() => files.readText('/data/in/odd'), { code: 'quota', message: '`/data/in/odd` cannot be read: quota' });
+    assert.throws(() => files.readText('/data/in/folder'), { code: 'is-directory' });
+    assert.throws(() => files.readText('../x/y'), /`toolhost grant ID --dir \.:ro`/);
+    assert.throws(() => files.list('/data2'), { code: 'not-granted', message: /^`\/data2` is in no directory that was granted \(`\/data`, `\/data\/in`, `\.`\): run `toolhost grant ID --dir \/data2:ro` .*need\.readDirectory/ });
+    assert.throws(() => files.readText('/x'), /--dir \/:ro/);
+  } finally {
+    Object.assign(host, before);
+  }
 });
 
 test('an error of the network says who can help', async () => {
