@@ -34,6 +34,9 @@ class Http(unittest.TestCase):
                 fetch("https://a.example/other").json()
 
     def test_what_cannot_be_sent_says_why(self):
+        for timeout in (0, -1, "30", float("nan"), 1e30):
+            with self.assertRaisesRegex(BadRequest, "`timeout` is .*; it takes seconds, more than 0"):
+                fetch("https://a.example", timeout=timeout)
         for url, text in [
             ("a.example", "it has no scheme"), ("ftp://a.example", "neither https nor http"), ("https://", "ASCII letters"),
             ("https://u:p@a.example", "user name"), ("https://ä.example", "ASCII letters"), ("https://a.example/\n", "control character"),

@@ -25,6 +25,7 @@ from .writing import sendable, to_json
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TIMEOUT = 30.0
+TIMEOUT_MAX = 86_400
 BODY_BYTES_MAX = 4 << 20
 
 
@@ -148,6 +149,8 @@ def request(url, method="GET", *, query=None, headers=None, body=None, json=None
     method = method.upper()
     if method not in METHODS:
         raise BadRequest(f"`{method}` is no method; allowed are {', '.join(METHODS)}")
+    if not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX:
+        raise BadRequest(f"`timeout` is {timeout!r}; it takes seconds, more than 0 and at most {TIMEOUT_MAX}")
     url = str(url).split("#")[0]
     if query:
         pairs = [(name, value) for name, value in query.items() if value is not None]
