@@ -65,10 +65,11 @@ export function describeError(error) {
 /** Turns whatever a tool threw into a `tool-error` of the contract. */
 export function toolErrorOf(error, place) {
   if (error instanceof BadArguments) {
-    return { tag: 'bad-arguments', val: { message: error.message, path: error.path } };
+    // What is no text would stop the whole component.
+    return { tag: 'bad-arguments', val: { message: String(error.message), path: error.path === undefined ? undefined : String(error.path) } };
   }
-  if (error instanceof NotAvailable) return { tag: 'not-available', val: error.message };
-  if (error instanceof ToolError) return { tag: 'failed', val: error.message };
+  if (error instanceof NotAvailable) return { tag: 'not-available', val: String(error.message) };
+  if (error instanceof ToolError) return { tag: 'failed', val: String(error.message) };
   const where = error instanceof Error ? whereOf(error.stack, place) : undefined;
   return { tag: 'failed', val: describeError(error) + (where ? ` (${where})` : '') };
 }

@@ -16,6 +16,11 @@ export class KvError extends Error {
   }
 }
 
+function named(key) {
+  if (typeof key === 'string') return key;
+  throw new KvError('invalid', `a key is a string, and this one is ${JSON.stringify(key) ?? typeof key}`);
+}
+
 // The host's own error: `{ tag, val }`, which the bindings wrap into `payload`.
 function asked(work) {
   try {
@@ -45,7 +50,7 @@ function textOf(value, key) {
 }
 
 export const kv = {
-  get: (key) => asked(() => host.kv.get(key)),
+  get: (key) => asked(() => host.kv.get(named(key))),
   getText: (key) => textOf(kv.get(key), key),
   getJson(key) {
     const text = kv.getText(key);
@@ -55,7 +60,7 @@ export const kv = {
       throw new KvError('malformed', `the value of \`${key}\` is no JSON: ${error.message}`);
     }
   },
-  set: (key, value) => asked(() => host.kv.set(key, bytesOf(value, key))),
+  set: (key, value) => asked(() => host.kv.set(named(key), bytesOf(value, key))),
   setJson(key, value) {
     let text;
     try {
@@ -65,14 +70,14 @@ export const kv = {
     }
     kv.set(key, text);
   },
-  delete: (key) => asked(() => host.kv.delete(key)),
+  delete: (key) => asked(() => host.kv.delete(named(key))),
   swap(key, expected, value) {
     const bytes = (one) => (one === undefined ? undefined : bytesOf(one, key));
-    return asked(() => host.kv.swap(key, bytes(expected), bytes(value)));
+    return asked(() => host.kv.swap(named(key), bytes(expected), bytes(value)));
   },
   *keys(prefix = '') {
     for (let page, last; page === undefined || page.length > 0; last = page.at(-1)) {
-      page = asked(() => host.kv.keys(prefix, last));
+      page = asked(() => host.kv.keys(named(prefix), last));
       yield* page;
     }
   },

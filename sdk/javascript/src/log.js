@@ -13,5 +13,8 @@ export const log = {
 
 /** Reports progress to whoever waits: `done` of `total`, in units of your choice. */
 export function progress(done, total, message) {
-  host.progress(done, total, message);
+  for (const [name, value] of Object.entries({ done, total: total ?? 0 })) {
+    if (typeof value !== 'number') throw new TypeError(`progress: \`${name}\` is ${JSON.stringify(value) ?? typeof value}; it takes a number`);
+  }
+  host.progress(done, total ?? undefined, message === undefined ? undefined : String(message));
 }

@@ -12,6 +12,17 @@ const KEYS = [
   'maxResultSizeChars', 'overrides', 'readOnly', 'destructive', 'idempotent', 'openWorld',
   'check', 'describe', 'examples', 'extensions',
 ];
+const TEXT = [(value) => typeof value === 'string', 'a string'];
+const FLAG = [(value) => typeof value === 'boolean', 'true or false'];
+const WORK = [(value) => typeof value === 'function', 'a function'];
+// What is of another type would stop the whole component when it is registered.
+const TYPES = {
+  name: TEXT, toolset: TEXT, description: TEXT, emoji: TEXT, check: WORK, describe: WORK,
+  overrides: FLAG, readOnly: FLAG, destructive: FLAG, idempotent: FLAG, openWorld: FLAG,
+  requiresEnv: [(value) => [value].flat().every((one) => typeof one === 'string'), "a name or an array of names, as in ['TOKEN']"],
+  maxResultSizeChars: [(value) => Number.isInteger(value) && value >= 0 && value < 2 ** 32, 'a whole number below 4294967296'],
+  examples: [Array.isArray, 'an array, as in [{ arguments: { ... } }]'],
+};
 const EVENTS = { request: 'request', preCall: 'pre-call', postCall: 'post-call', transform: 'transform' };
 
 /** What this plugin is made of. A component has one plugin, and a test imports one. */
@@ -28,8 +39,8 @@ export function forget() {
 
 /** Sets the plugin's name and version, and the toolset of tools that name none. */
 export function plugin(name, version = '0.0.0', { toolset, extensions } = {}) {
-  if (typeof name !== 'string' || typeof version !== 'string') {
-    throw new DefinitionError("plugin takes a name and a version: plugin('words', '1.0.0')");
+  if (typeof name !== 'string' || typeof version !== 'string' || !['string', 'undefined'].includes(typeof toolset)) {
+    throw new DefinitionError("plugin takes a name and a version, and perhaps a toolset, as strings: plugin('words', '1.0.0', { toolset: 'text' })");
   }
   Object.assign(definitions, { name, version, toolset, extensions: pairs(extensions) });
 }
@@ -42,6 +53,11 @@ export function tool(first, second) {
   }
   for (const key of Object.keys(definition)) {
     if (!KEYS.includes(key)) throw new DefinitionError(`tool: unknown key \`${key}\`; known are ${KEYS.join(', ')}`);
+    const value = definition[key];
+    const [fits, allowed] = TYPES[key] ?? [];
+    if (fits && value !== undefined && value !== null && !fits(value)) {
+      throw new DefinitionError(`tool: \`${key}\` is ${JSON.stringify(value) ?? typeof value}; it takes ${allowed}`);
+    }
   }
   const name = definition.name ?? snake(work.name);
   if (!name) throw new DefinitionError('tool: a function without a name needs `name` in its definition');
@@ -52,6 +68,9 @@ export function tool(first, second) {
 
 /** Asks for a kind of authority, with its value as the contract defines it; `need.http` and so on are shorter. */
 export function need(kind, value = {}, { tools = [], reason = '' } = {}) {
+  for (const [what, text] of Object.entries({ kind, reason })) {
+    if (typeof text !== 'string') throw new DefinitionError(`need: \`${what}\` is ${JSON.stringify(text)}; it takes a string`);
+  }
   definitions.needs.push({
     kind,
     value: JSON.stringify(value),
@@ -277,7 +296,7 @@ const ANSWERS = {
 function decision(answer) {
   if (answer === undefined || answer === true || answer === 'allow') return { tag: 'allow' };
   if (typeof answer?.block === 'string') return { tag: 'block', val: answer.block };
-  if (typeof answer?.ask === 'string') {
+  if (typeof answer?.ask === 'string' && ['string', 'undefined'].includes(typeof answer.ruleKey)) {
     return { tag: 'ask', val: { message: answer.ask, ruleKey: answer.ruleKey } };
   }
   throw new ToolError("preCall returns nothing or 'allow', { block: 'why' }, or { ask: 'why', ruleKey: 'what' }");
@@ -289,7 +308,7 @@ function textOf(answer) {
 }
 
 function reason(error) {
-  if (error instanceof ToolError || error instanceof NotAvailable) return error.message;
+  if (error instanceof ToolError || error instanceof NotAvailable) return String(error.message);
   const where = whereOf(error?.stack, host.place);
   return describeError(error) + (where ? ` (${where})` : '');
 }

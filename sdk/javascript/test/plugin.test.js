@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
 import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withFiles, withSecrets } from '../testing.js';
-import { env, fetch, files, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
+import { BadArguments, ToolError, env, fetch, files, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
 import { countWords, repeat } from './fixtures/words.js';
 import { host } from '../src/host.js';
 import { definitions } from '../src/plugin.js';
@@ -118,6 +118,12 @@ test('what a tool throws', async () => {
   await fails('reject', 'failed', /^RangeError: too far: the cause \(.*words\.js:\d+\)$/);
   await fails('value', 'failed', 'Error: {"a":1}');
   await fails('function', 'failed', /^TypeError: a function cannot be written as JSON/);
+  const odd = { bad: new BadArguments(5, 'no'), text: Object.assign(new ToolError('x'), { message: 5 }) };
+  tool({ name: 'odd', description: 'Odd.', parameters: { type: 'object', properties: { how: {} } } }, ({ how }) => {
+    throw odd[how];
+  });
+  await assert.rejects(call('odd', { how: 'bad' }), { code: 'bad-arguments', path: '5', message: 'no' });
+  await assert.rejects(call('odd', { how: 'text' }), { code: 'failed', message: '5' });
   await assert.rejects(call('none'), { code: 'failed', message: 'this plugin has no tool `none`' });
 });
 
@@ -143,6 +149,17 @@ test('definitions that are wrong say where and how', () => {
   wrong(() => tool({ name: 'a' }), /takes a definition and a function/);
   wrong(() => tool({ name: 'a', readonly: true }, () => {}), /unknown key `readonly`; known are name, .*readOnly/);
   wrong(() => tool({}, () => {}), /needs `name`/);
+  for (const [definition, message] of [
+    [{ name: 3 }, /^tool: `name` is 3; it takes a string$/],
+    [{ name: 'a', emoji: [] }, /`emoji` is \[\]; it takes a string/],
+    [{ name: 'a', requiresEnv: ['A', 3] }, /`requiresEnv` is \["A",3\]; it takes a name or an array/],
+    [{ name: 'a', maxResultSizeChars: -1 }, /`maxResultSizeChars` is -1; it takes a whole number/],
+    [{ name: 'a', check: 'ready' }, /`check` is "ready"; it takes a function/],
+    [{ name: 'a', readOnly: 'yes' }, /`readOnly` is "yes"; it takes true or false/],
+    [{ name: 'a', examples: { text: 'a' } }, /`examples` is .*; it takes an array/],
+  ]) wrong(() => tool(definition, () => {}), message);
+  wrong(() => need.kv({ reason: 3 }), /need: `reason` is 3; it takes a string/);
+  wrong(() => plugin('a', 1), /as strings/);
   wrong(() => tool({ name: 'a' }, () => {}) && tool({ name: 'a' }, () => {}), /defines the tool `a` twice/);
   wrong(() => need.secret('A', { hosts: 'b' }), /takes one slot/);
   wrong(() => hooks({ after: () => {} }), /named request, preCall, postCall, transform; `after` is none/);
@@ -202,6 +219,7 @@ test('the store is like the host\'s', () => {
   assert.equal(kv.swap('a', '[1,2]', undefined), true);
   assert.equal(kv.delete('a'), false);
   assert.throws(() => kv.set('', 'x'), { code: 'invalid', message: 'key of 0 bytes; allowed are 1 to 512' });
+  assert.throws(() => kv.get(5), { code: 'invalid', message: 'a key is a string, and this one is 5' });
   assert.throws(() => kv.set('a', 1), { code: 'malformed' });
   assert.throws(() => kv.set('a', new Uint8Array((1 << 20) + 1)), { code: 'invalid' });
   for (let number = 0; number < 2_500; number++) kv.set(`n${String(number).padStart(4, '0')}`, '');
@@ -222,6 +240,7 @@ test('what stands in for the host', async () => {
   assert.deepEqual(await withSecrets(['T'], () => [secrets.present('T'), secrets.placeholder('T'), secrets.placeholder('U')]), [true, '{{secret:T}}', undefined]);
   assert.equal(await withEnv({ LANG: 'C' }, () => env('LANG')), 'C');
   assert.deepEqual(await progressed(() => progress(1, 2, 'half')), [{ done: 1, total: 2, message: 'half' }]);
+  assert.throws(() => progress('half'), /^TypeError: progress: `done` is "half"; it takes a number$/);
   assert.deepEqual(await logged(() => log.warn('careful')), ['warn: careful']);
 });
 
