@@ -73,9 +73,20 @@ function isObject(value) {
  * array; an error its text. What JSON would lose is an error: NaN, Infinity, promises, bigint.
  */
 export function written(value) {
-  const text = JSON.stringify(value, plain);
+  const quick = quickly(value);
+  // What JSON has not, it writes as these; to look at each value costs several times as much.
+  const text = quick === undefined || /null|\{\}/.test(quick) ? JSON.stringify(value, plain) : quick;
   if (text !== undefined) return text;
   throw new TypeError(`a ${typeof value} cannot be written as JSON; return a string, a number, a boolean, null, an array or an object`);
+}
+
+function quickly(value) {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // A bigint, or a cycle.
+    return undefined;
+  }
 }
 
 function plain(key, value) {
@@ -89,7 +100,7 @@ function plain(key, value) {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   if (value instanceof Map) return objectOf(value, what);
-  if (value instanceof Error) return String(value);
+  if (value instanceof Error && Object.keys(value).length === 0) return String(value);
   if (typeof value.then === 'function' || Symbol.asyncIterator in value) {
     throw new TypeError(`${what} is still to come, and cannot be written as JSON; wait for it with await (of several: await Promise.all(...))`);
   }
