@@ -50,7 +50,7 @@ def locate(place: Place, tags: list[str] | None = None) -> Structured[Place]:
 @tool()
 def show() -> Output:
     """Shows several blocks."""
-    return Output(Text("one"), Json({"b": 1, "a": [None, 1.5]}), Image("image/png", b"\x89PNG"))
+    return Output(Text("one"), Json({"b": 1, "a": [None, 1.5]}), Image(b"\x89PNG", "image/png"))
 
 
 @tool(destructive=True)
@@ -71,7 +71,7 @@ def ask(url: str) -> dict:
 @tool()
 def greet(context: Context) -> str:
     """Greets, as the environment says."""
-    return f"{os.environ.get('GREETING', 'nothing')} from {context.tool}"
+    return f"{os.environ.get('GREETING', 'nothing')} with time: {context.remaining_ms > 0}"
 
 
 @tool()
