@@ -1,5 +1,6 @@
 //! `toolhost dev`
 
+mod pane;
 mod show;
 mod work;
 
@@ -19,6 +20,7 @@ use crate::host::{Host, HostSettings};
 use crate::reload::Gate;
 use crate::script;
 use crate::watcher::Watcher;
+use pane::Pane;
 use show::{Answers, Told};
 use work::Work;
 
@@ -35,8 +37,8 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// keeps serving. So does a build whose examples give something else than they expect.
 ///
 /// What is shown: each build and load with its time, what has changed and whether that breaks
-/// calls, calls of the plugin by any host as they come, and log lines of those made here. Ctrl-C ends
-/// it; the plugin stays.
+/// calls, calls of the plugin by any host as they come (on a terminal also in sum), and log lines
+/// of those made here. Ctrl-C ends it; the plugin stays.
 ///
 /// If the plugin was granted something, what this command makes of the source is trusted in place of
 /// what was trusted before, once its examples have passed; of a script that lies in a plugins folder
@@ -121,6 +123,7 @@ async fn develop(
         .map_err(|error| Failure::usage(format!("the audit log cannot be read: {error}")))?;
     // What lies there from before is not what is shown.
     let (mut told, mut answers) = (Told::default(), Answers::new(calls));
+    let mut pane = Pane::new();
     let host = Host::start(settings).map_err(Failure::start)?;
     ui.while_waiting(host.loaded(), host.compiling()).await;
     let (mut known, mut is_first) = (None, true);
@@ -129,6 +132,7 @@ async fn develop(
         let now = work.stamp();
         if known.as_ref() != Some(&now) {
             known = Some(now);
+            pane.hide();
             let worked = step(ui, home, &mut work, &host, &mut told, &mut answers).await?;
             if once {
                 host.stop().await;
@@ -139,11 +143,12 @@ async fn develop(
             }
             is_first = false;
         }
+        pane.show();
         tokio::select! {
             () = watcher.changed() => {}
             () = tokio::time::sleep(TICK) => {}
         }
-        show::calls(ui, &mut log, &work)?;
+        show::calls(ui, &mut log, &work, &mut pane)?;
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
+use super::pane::Pane;
 use super::work::Work;
 use crate::audit::Follower;
 use crate::host::Host;
@@ -123,13 +124,20 @@ impl Answers {
 }
 
 /// Shows calls of the plugin, by whatever host, as the audit log has them.
-pub(super) fn calls(ui: &Ui, log: &mut Follower, work: &Work) -> Result<(), Failure> {
+pub(super) fn calls(
+    ui: &Ui,
+    log: &mut Follower,
+    work: &Work,
+    pane: &mut Pane,
+) -> Result<(), Failure> {
     let unreadable =
         |error: std::io::Error| Failure::usage(format!("the audit log cannot be read: {error}"));
     for record in log.read().map_err(unreadable)?.into_iter().flatten() {
         let source = record.str("source").strip_prefix("plugin:").unwrap_or_default();
         let is_own = ["call", "denial"].contains(&record.str("event")) && work.makes(source);
         if is_own {
+            pane.saw(&record);
+            pane.hide();
             ui.line(&in_words(&record))?;
         }
     }

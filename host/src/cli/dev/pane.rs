@@ -1,0 +1,95 @@
+//! The last line of a terminal: what the plugin's calls come to so far.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::show::millis;
+use crate::audit::Record;
+
+/// Calls whose times count; of more, the latest.
+const CALLS_MAX: usize = 1_000;
+
+/// Calls of the plugin by whatever host, in sum. Where stderr is no terminal, nothing is drawn.
+pub(super) struct Pane {
+    bar: Option<ProgressBar>,
+    calls: u64,
+    failed: u64,
+    times: VecDeque<Duration>,
+}
+
+impl Pane {
+    pub(super) fn new() -> Pane {
+        Pane { bar: None, calls: 0, failed: 0, times: VecDeque::new() }
+    }
+
+    /// Counts a call.
+    pub(super) fn saw(&mut self, record: &Record) {
+        if record.kind != "call" {
+            return;
+        }
+        self.calls += 1;
+        self.failed += u64::from(record.str("code") != "ok");
+        self.times.push_back(Duration::from_micros(record.number("wall_us")));
+        if self.times.len() > CALLS_MAX {
+            self.times.pop_front();
+        }
+    }
+
+    /// Makes way for other lines.
+    pub(super) fn hide(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Draws it again, if it is not there.
+    pub(super) fn show(&mut self) {
+        if self.bar.is_some() {
+            return;
+        }
+        let bar = ProgressBar::no_length();
+        let style = ProgressStyle::with_template("{msg}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        bar.set_message(self.line());
+        bar.tick();
+        self.bar = Some(bar);
+    }
+
+    fn line(&self) -> String {
+        let Some(last) = self.times.back() else {
+            return "no calls yet; Ctrl-C ends".to_owned();
+        };
+        let mut times: Vec<Duration> = self.times.iter().copied().collect();
+        times.sort_unstable();
+        let [p50, p99] = [50, 99].map(|share| times[(times.len() - 1) * share / 100]);
+        format!(
+            "{} calls, {} failed; p50 {}, p99 {}, the last {}; Ctrl-C ends",
+            self.calls,
+            self.failed,
+            millis(p50),
+            millis(p99),
+            millis(*last)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_summed() {
+        let mut pane = Pane::new();
+        assert_eq!(pane.line(), "no calls yet; Ctrl-C ends");
+        (pane.calls, pane.failed) = (3, 1);
+        pane.times.extend([9, 1, 20].map(Duration::from_millis));
+        assert_eq!(
+            pane.line(),
+            "3 calls, 1 failed; p50 9.0 ms, p99 9.0 ms, the last 20 ms; Ctrl-C ends"
+        );
+    }
+}
