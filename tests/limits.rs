@@ -228,7 +228,7 @@ async fn plugin_files_max() {
     let status = lab.status("plugins").await;
     assert_eq!(
         status,
-        "the folder holds more than `plugin_files_max` of 2 files; plugins need a folder of their own"
+        "the folder holds more than `plugin_files_max` of 2 files, so what is new there is not loaded; plugins need a folder of their own"
     );
 }
 

@@ -224,7 +224,10 @@ const SCRIPT: &str = r#"import { env, need, plugin, tool } from "toolhost-sdk";
 plugin("words", "1.0.0");
 need.env('TOKEN');
 
-tool("token", { description: "Tells the token." }, () => env("TOKEN") ?? "");
+tool(
+  { name: "token", description: "Tells the token.", parameters: { type: "object", properties: {} } },
+  () => env("TOKEN") ?? "",
+);
 "#;
 
 /// A component that does the same, and has another digest.

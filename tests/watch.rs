@@ -54,7 +54,7 @@ fn calls_denials_and_loads_of_other_processes_are_seen() {
     // What was before is not shown.
     lab.run(&["call", "json_query", r#"{"filter": ".before", "json": 1}"#]);
     let mut watching = Watching::new(&lab, &[]);
-    assert_eq!(watching.line("plugin:json"), "plugin:json: ready, bundled, 2 tools");
+    assert_eq!(watching.line("plugin:json"), "plugin:json: live, bundled, 2 tools");
     let probe = watching.line("plugin:probe");
     assert!(probe.starts_with("plugin:probe: ready, untrusted, "), "{probe}");
 

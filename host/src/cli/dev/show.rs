@@ -134,7 +134,7 @@ pub(super) fn calls(
         |error: std::io::Error| Failure::usage(format!("the audit log cannot be read: {error}"));
     for record in log.read().map_err(unreadable)?.into_iter().flatten() {
         let source = record.str("source").strip_prefix("plugin:").unwrap_or_default();
-        let is_own = ["call", "denial"].contains(&record.str("event")) && work.makes(source);
+        let is_own = ["call", "denial"].contains(&record.kind.as_str()) && work.makes(source);
         if is_own {
             pane.saw(&record);
             pane.hide();
