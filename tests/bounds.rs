@@ -43,6 +43,7 @@ const HELD: &[(&str, &str, &str)] = &[
     ("compile_cpu_time_max", COMPILED, "compiling::compile_cpu_time_max_violated"),
     ("compile_time_max", COMPILED, "compiling::compile_time_max_violated"),
     ("compile_memory_bytes_max", COMPILED, "compiling::compile_memory_bytes_max_violated"),
+    ("cache_bytes_max", "compiling::cache_bytes_max_obeyed", "compiling::cache_bytes_max_violated"),
     ("log_lines_max", LOG, LOG),
     ("log_bytes_max", LOG, LOG),
     ("progress_per_second_max", "limits::progress_per_second_max", PROGRESS),

@@ -186,7 +186,8 @@ impl Config {
         self.limits = Limits {
             // A hook that is stopped early may be a guard.
             hook_time_max: ours.hook_time_max,
-            // A log with less room is one that forgets, and so is a store of builds.
+            // A log with less room is one that forgets, and so is a store of builds, and what all
+            // folders have compiled.
             audit_queue_max: ours.audit_queue_max,
             audit_file_bytes_max: ours.audit_file_bytes_max,
             audit_bytes_max: ours.audit_bytes_max,
@@ -198,6 +199,7 @@ impl Config {
             quarantine_time_max: ours.quarantine_time_max,
             kept_builds_max: ours.kept_builds_max,
             kept_builds_bytes_max: ours.kept_builds_bytes_max,
+            cache_bytes_max: ours.cache_bytes_max,
             ..self.limits.clone()
         };
         self.limits_are_lowered |= self.limits != ours;
@@ -325,13 +327,15 @@ mod tests {
     fn a_project_only_narrows() {
         let text = "[limits]\nwall_time_max = \"2min\"\n[plugins.a]\nallow_tool_override = true";
         let mut ours = parse(text, &Config::default()).expect("ours");
-        let text = "[limits]\nwall_time_max = \"5min\"\ntools_max = 3\n\
+        let text = "[limits]\nwall_time_max = \"5min\"\ntools_max = 3\ncache_bytes_max = 1\n\
                     [plugins.a]\nallow_tool_override = false\n\
                     [plugins.b]\nallow_tool_override = true";
         let project = parse(text, &ours).expect("the project's");
         let refused = ours.narrow(&project);
         assert_eq!(ours.limits.wall_time_max, Duration::from_secs(120));
         assert_eq!(ours.limits.tools_max.0, 3);
+        // All folders share what was compiled.
+        assert_eq!(ours.limits.cache_bytes_max, Limits::default().cache_bytes_max);
         assert!(ours.plugins.values().all(|plugin| !plugin.allow_tool_override));
         assert_eq!(refused, ["plugins.b"]);
     }

@@ -281,6 +281,8 @@ limits! {
     compile_time_max: Duration = seconds(300), seconds(1) => seconds(3_600);
     /// Memory for compiling one component.
     compile_memory_bytes_max: Bytes = Bytes(2 * GIB), Bytes(256 * MIB) => Bytes(64 * GIB);
+    /// All compiled components that are kept; those that were not used for longest make way.
+    cache_bytes_max: Bytes = Bytes(2 * GIB), Bytes(0) => Bytes(64 * GIB);
     /// Log lines of one call; what is over is dropped and counted.
     log_lines_max: Count = Count(1_000), Count(0) => Count(100_000);
     /// Log text of one call; what is over is dropped and counted.

@@ -1,12 +1,14 @@
 //! From a component's bytes to code: compiled once, kept in a folder of our own, mapped.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -20,6 +22,14 @@ use crate::text;
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
+
+/// A kept component that is used is younger than this, by its time of change; so that a start
+/// seldom writes.
+const UNUSED_MIN: Duration = Duration::from_secs(24 * 60 * 60);
+/// Nobody writes for so long: a file that is not whole by then was left by a process that is gone.
+const UNFINISHED_MAX: Duration = Duration::from_secs(60 * 60);
+const UNFINISHED: &str = ".tmp";
+const EXTENSION: &str = "cwasm";
 
 /// Why a folder cannot hold compiled components.
 #[derive(Debug, Error)]
@@ -64,7 +74,7 @@ impl Cache {
     }
 
     fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}-{:016x}.cwasm", engine.code_hash))
+        self.folder.join(format!("{digest}-{:016x}.{EXTENSION}", engine.code_hash))
     }
 
     #[expect(
@@ -80,10 +90,61 @@ impl Cache {
     }
 
     fn store(&self, engine: &Engine, digest: &str, compiled: &[u8]) -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)?;
         file.write_all(compiled)?;
         file.persist(self.path(engine, digest)).map_err(|error| error.error)?;
         Ok(())
+    }
+
+    /// Remembers that a kept component is of use.
+    fn touch(path: &Path) -> std::io::Result<()> {
+        let file = fs::File::open(path)?;
+        let (now, modified) = (SystemTime::now(), file.metadata()?.modified()?);
+        if now.duration_since(modified).unwrap_or_default() >= UNUSED_MIN {
+            file.set_modified(now)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was not used for longest, until all together have at most `bytes_max`; never
+    /// `new`, which was just stored. Code that is mapped stays so without its file.
+    fn prune(&self, new: &Path, bytes_max: u64) -> std::io::Result<()> {
+        let (now, mut kept) = (SystemTime::now(), Vec::new());
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            // Another process may have removed it by now.
+            let Ok(metadata) = entry.metadata() else { continue };
+            let (path, modified) = (entry.path(), metadata.modified()?);
+            let age = now.duration_since(modified).unwrap_or_default();
+            if path.extension().is_some_and(|extension| extension == EXTENSION) {
+                kept.push((modified, path, metadata.len()));
+            } else if is_unfinished(&entry.file_name()) && age >= UNFINISHED_MAX {
+                remove(&path)?;
+            }
+        }
+        kept.sort();
+        let mut bytes: u64 = kept.iter().map(|(.., length)| length).sum();
+        for (_, path, length) in kept.into_iter().filter(|(_, path, _)| path != new) {
+            if bytes <= bytes_max {
+                break;
+            }
+            remove(&path)?;
+            bytes -= length;
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether a file is being written, by the name that it has until then.
+fn is_unfinished(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+}
+
+/// Removes a file that another process may have removed by now.
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -118,14 +179,24 @@ impl Compiler {
         let (engine, cache, digest) = (Arc::clone(engine), self.cache.clone(), Arc::clone(digest));
         let load = move || {
             if let Some(cache) = cache {
+                let folder = cache.folder.display();
                 match cache.store(&engine, &digest, &code) {
-                    Ok(()) => return cache.load(&engine, &digest),
+                    Ok(()) => {
+                        let loaded = cache.load(&engine, &digest);
+                        let new = cache.path(&engine, &digest);
+                        if let Err(error) = cache.prune(&new, engine.limits.cache_bytes_max.0) {
+                            tracing::warn!(%error, %folder, "compiled components cannot be pruned");
+                        }
+                        if loaded.is_ok() {
+                            return loaded;
+                        }
+                    }
                     Err(error) => {
-                        let folder = cache.folder.display();
                         tracing::warn!(%error, %folder, "a compiled component cannot be kept");
                     }
                 }
             }
+            // Also where another process has pruned it at this moment.
             from_code(&engine, &code)
         };
         // A refusal of the pool comes here, not when compiling.
@@ -141,15 +212,17 @@ impl Compiler {
         let Some(cache) = self.cache.clone() else { return Ok(None) };
         let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
         let load = move || {
-            if !cache.path(&engine, &digest).is_file() {
+            let path = cache.path(&engine, &digest);
+            if !path.is_file() {
                 return None;
             }
-            cache
-                .load(&engine, &digest)
-                .inspect_err(|error| {
-                    tracing::warn!(%error, %digest, "a kept component does not load; compiling again");
-                })
-                .ok()
+            let loaded = cache.load(&engine, &digest).inspect_err(|error| {
+                tracing::warn!(%error, %digest, "a kept component does not load; compiling again");
+            });
+            if let Err(error) = Cache::touch(&path) {
+                tracing::debug!(%error, %digest, "that a kept component is used cannot be kept");
+            }
+            loaded.ok()
         };
         blocking(load).await
     }
