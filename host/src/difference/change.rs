@@ -1,6 +1,8 @@
 //! What a changed build means for whoever calls its tools: which changes break calls that worked,
 //! and whether it asks for more.
 
+mod schema;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -10,8 +12,6 @@ use super::Surface;
 use crate::text;
 use crate::text::suspect::visible;
 
-/// How deep schemas are compared.
-const DEPTH_MAX: usize = 16;
 /// Changes that are told.
 const CHANGES_MAX: usize = 50;
 const CHARS_MAX: usize = 200;
@@ -94,7 +94,7 @@ fn tool(name: &str, before: &Value, after: &Value, add: &mut Add<'_>) {
                     any = true;
                     add(meaning, what);
                 };
-                schema(&format!("tool {name}"), then, now, 0, &mut found);
+                schema::compare(&format!("tool {name}"), then, now, &mut found);
                 if !any {
                     add(
                         Meaning::Compatible,
@@ -103,165 +103,6 @@ fn tool(name: &str, before: &Value, after: &Value, add: &mut Add<'_>) {
                 }
             }
             key => add(Meaning::Compatible, format!("tool {name}: its {key}")),
-        }
-    }
-}
-
-/// Compares schemas of arguments: whatever the earlier one took, the later one has to take.
-fn schema(place: &str, before: &Value, after: &Value, depth: usize, add: &mut Add<'_>) {
-    if before == after {
-        return;
-    }
-    let (Some(then), Some(now)) = (before.as_object(), after.as_object()) else {
-        let meaning =
-            if after == &Value::Bool(true) { Meaning::Compatible } else { Meaning::Breaking };
-        return add(meaning, format!("{place}: another schema"));
-    };
-    if depth == DEPTH_MAX {
-        return add(Meaning::Breaking, format!("{place}: changed too deep to be judged"));
-    }
-    types(place, then, now, add);
-    values(place, then, now, add);
-    for (word, higher_is_stricter) in BOUNDS {
-        let [was, is] = [then, now].map(|schema| schema.get(word).and_then(Value::as_f64));
-        let meaning = match (was, is) {
-            (was, is) if was == is => continue,
-            (Some(_), None) => Meaning::Compatible,
-            (Some(was), Some(is)) if (is < was) == higher_is_stricter => Meaning::Compatible,
-            _ => Meaning::Breaking,
-        };
-        add(meaning, format!("{place}: {word}"));
-    }
-    properties(place, then, now, depth, add);
-    if let (Some(then), Some(now)) = (then.get("items"), now.get("items")) {
-        schema(&format!("{place}[]"), then, now, depth + 1, add);
-    }
-    for word in SHAPES {
-        if then.get(word) != now.get(word) {
-            let meaning =
-                if now.contains_key(word) { Meaning::Breaking } else { Meaning::Compatible };
-            add(meaning, format!("{place}: {word}"));
-        }
-    }
-}
-
-/// Bounds of numbers and lengths, and whether a higher one takes less.
-const BOUNDS: [(&str, bool); 11] = [
-    ("minimum", true),
-    ("exclusiveMinimum", true),
-    ("minLength", true),
-    ("minItems", true),
-    ("minProperties", true),
-    ("maximum", false),
-    ("exclusiveMaximum", false),
-    ("maxLength", false),
-    ("maxItems", false),
-    ("maxProperties", false),
-    ("multipleOf", true),
-];
-/// Words that are not compared any further: who has them or changes them may take less.
-const SHAPES: [&str; 13] = [
-    "pattern",
-    "format",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "$ref",
-    "$defs",
-    "const",
-    "uniqueItems",
-    "prefixItems",
-    "patternProperties",
-    "dependentRequired",
-];
-
-fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
-    let of = |schema: &Map<String, Value>| -> Option<BTreeSet<String>> {
-        match schema.get("type")? {
-            Value::String(one) => Some([one.clone()].into()),
-            Value::Array(several) => {
-                Some(several.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect())
-            }
-            _ => None,
-        }
-    };
-    let (was, is) = (of(then), of(now));
-    if was == is {
-        return;
-    }
-    let takes = |is: &BTreeSet<String>, one: &String| {
-        is.contains(one) || one == "integer" && is.contains("number")
-    };
-    let all = match (&was, &is) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(was), Some(is)) => was.iter().all(|one| takes(is, one)),
-    };
-    let shown = |types: &Option<BTreeSet<String>>| match types {
-        None => "anything".to_owned(),
-        Some(types) => types.iter().cloned().collect::<Vec<_>>().join(" or "),
-    };
-    let meaning = if all { Meaning::Compatible } else { Meaning::Breaking };
-    add(meaning, format!("{place}: {} became {}", shown(&was), shown(&is)));
-}
-
-fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
-    let of = |schema: &Map<String, Value>| schema.get("enum").and_then(Value::as_array).cloned();
-    match (of(then), of(now)) {
-        (was, is) if was == is => {}
-        (None, Some(_)) => add(Meaning::Breaking, format!("{place}: only listed values are taken")),
-        (Some(_), None) => add(Meaning::Compatible, format!("{place}: any value is taken")),
-        (Some(was), Some(is)) => {
-            for gone in was.iter().filter(|value| !is.contains(value)) {
-                add(Meaning::Breaking, format!("{place}: the value {gone} is gone"));
-            }
-            for new in is.iter().filter(|value| !was.contains(value)) {
-                add(Meaning::Compatible, format!("{place}: the value {new} is new"));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn properties(
-    place: &str,
-    then: &Map<String, Value>,
-    now: &Map<String, Value>,
-    depth: usize,
-    add: &mut Add<'_>,
-) {
-    let empty = Map::new();
-    let of = |schema: &Map<String, Value>| -> Map<String, Value> {
-        schema.get("properties").and_then(Value::as_object).unwrap_or(&empty).clone()
-    };
-    let required = |schema: &Map<String, Value>| -> BTreeSet<String> {
-        let names = schema.get("required").and_then(Value::as_array);
-        names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-    };
-    let is_closed = |schema: &Map<String, Value>| {
-        schema.get("additionalProperties") == Some(&Value::Bool(false))
-    };
-    if is_closed(now) && !is_closed(then) {
-        add(Meaning::Breaking, format!("{place}: unknown parameters are refused"));
-    }
-    let (was, is) = (of(then), of(now));
-    let (must, must_now) = (required(then), required(now));
-    for name in must_now.difference(&must) {
-        add(Meaning::Breaking, format!("{place}: {name} is required"));
-    }
-    for name in must.difference(&must_now).filter(|name| is.contains_key(*name)) {
-        add(Meaning::Compatible, format!("{place}: {name} is required no more"));
-    }
-    for name in was.keys().filter(|name| !is.contains_key(*name)) {
-        let meaning = if is_closed(now) { Meaning::Breaking } else { Meaning::Compatible };
-        add(meaning, format!("{place}: {name} is gone"));
-    }
-    for (name, now) in &is {
-        match was.get(name) {
-            Some(then) => schema(&format!("{place}, {name}"), then, now, depth + 1, add),
-            None if must_now.contains(name) => {}
-            None => add(Meaning::Compatible, format!("{place}: {name} is new")),
         }
     }
 }
@@ -288,14 +129,6 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn check(before: Value, after: Value, expected: &[&str]) {
-        let of = |parameters: Value| surface(json!({ "t": { "parameters": parameters } }), &[]);
-        let found: Vec<String> =
-            changes(&of(before), &of(after)).iter().map(ToString::to_string).collect();
-        assert_eq!(found, expected);
-    }
-
     #[test]
     fn tools_and_needs_come_and_go() {
         let before = surface(json!({ "a": {}, "b": { "description": "x" } }), &["http"]);
@@ -315,44 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_less_breaks() {
-        let object = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });
-        check(
-            object(json!({ "a": { "type": "string" } }), json!([])),
-            object(json!({ "a": { "type": "integer" }, "b": {}, "c": {} }), json!(["b"])),
-            &[
-                "breaking: tool t: b is required",
-                "breaking: tool t, a: string became integer",
-                "compatible: tool t: c is new",
-            ],
-        );
-        check(
-            json!({ "properties": { "a": { "enum": ["x", "y"] } } }),
-            json!({ "properties": { "a": { "enum": ["x", "z"] } }, "additionalProperties": false }),
-            &[
-                "breaking: tool t: unknown parameters are refused",
-                "breaking: tool t, a: the value \"y\" is gone",
-                "compatible: tool t, a: the value \"z\" is new",
-            ],
-        );
-        check(
-            json!({ "properties": { "a": { "type": "integer", "minimum": 1, "maximum": 9 } } }),
-            json!({ "properties": { "a": { "type": "number", "minimum": 2, "maximum": 10 } } }),
-            &[
-                "breaking: tool t, a: minimum",
-                "compatible: tool t, a: integer became number",
-                "compatible: tool t, a: maximum",
-            ],
-        );
-        check(
-            json!({ "properties": { "a": { "items": { "type": "string" } } } }),
-            json!({ "properties": { "a": { "items": { "type": "string", "pattern": "x" } } } }),
-            &["breaking: tool t, a[]: pattern"],
-        );
-        check(
-            json!({ "properties": { "a": { "description": "x" } } }),
-            json!({ "properties": { "a": { "description": "y" } } }),
-            &["compatible: tool t: descriptions of its parameters"],
-        );
+    fn a_schema_that_differs_only_in_descriptions_is_compatible() {
+        let of = |schema: Value| surface(json!({ "t": { "parameters": schema } }), &[]);
+        let described = |text: &str| of(json!({ "properties": { "a": { "description": text } } }));
+        let found: Vec<String> =
+            changes(&described("x"), &described("y")).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["compatible: tool t: descriptions of its parameters"]);
+        let found = changes(&described("x"), &of(json!({ "not": {} })));
+        assert_eq!(found[0].to_string(), "breaking: tool t: `not` changed, and is not judged");
     }
 }
