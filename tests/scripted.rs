@@ -312,3 +312,47 @@ fn the_program_says_where_files_are() {
     .assert_eq(&(shown.join("\n") + "\n"));
     assert_eq!(lab.run(&["where", "runners"]), "exit 0\n--- stdout\nHOME/runners\n--- stderr\n");
 }
+
+#[test]
+fn a_main_file_that_is_a_link_is_refused() {
+    let lab = lab();
+    let main = lab.plugins().join("words/plugin.py");
+    fs::rename(&main, lab.work().join("main.py")).expect("renamed");
+    std::os::unix::fs::symlink(lab.work().join("main.py"), &main).expect("a link");
+    expect![[r#"
+        exit 0
+        --- stdout
+        TOOL         TOOLSET  SOURCE   STATE  TOKENS
+        result_read  results  builtin  ready  166
+
+        Not loaded:
+          plugins/words: its main file `plugin.py` is a link, and links are not followed; put the file itself there
+        --- stderr
+    "#]]
+    .assert_eq(&lab.run(&["list"]));
+}
+
+#[test]
+fn a_script_is_developed_in_its_own_folder() {
+    let lab = lab();
+    let source = lab.work().join("mine");
+    fs::rename(lab.plugins().join("words"), &source).expect("renamed");
+    let mut digests = Vec::new();
+    for _ in 0..2 {
+        let output = lab
+            .command(env!("CARGO_BIN_EXE_toolhost"))
+            .current_dir(&source)
+            .args(["dev", ".", "--once"])
+            .output()
+            .expect("the program");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let inspected = lab.run(&["inspect", "mine", "--json"]);
+        let digest = inspected.lines().find(|line| line.contains("\"digest\"")).map(str::to_owned);
+        digests.push(digest.expect("a digest"));
+        // Its own copy is no part of it.
+        assert!(source.join("plugins/mine/plugin.py").is_file(), "{text}");
+        assert!(!source.join("plugins/mine/plugins").exists());
+    }
+    assert_eq!(digests[0], digests[1]);
+}

@@ -1,8 +1,8 @@
 //! Scripts: what in a plugins folder is one, and its text, read once.
 //!
 //! A script is a file, or a folder with a main file named `plugin` and more modules beside and
-//! below it. Hidden files, tests and what package managers leave are no part of it; links within
-//! a folder are not followed. What this room does not do: run anything.
+//! below it. Hidden files, tests, what package managers leave and folders of plugins are no part of
+//! it; links within a folder are not followed. What this room does not do: run anything.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,9 +22,9 @@ const MAIN: &str = "plugin";
 const DEPTH_MAX: usize = 8;
 /// Entries of a script's folders that are looked at.
 const ENTRIES_MAX: usize = 10_000;
-/// Folders that hold no modules of a script.
+/// Folders that hold no modules of a script; `plugins` is where `toolhost dev .` puts a copy of it.
 const OTHER_FOLDERS: [&str; 6] =
-    ["__pycache__", "node_modules", "plugins", "target", "test", "tests"];
+    ["__pycache__", "node_modules", "plugins", "test", "tests", "target"];
 /// How a packed script begins.
 const PACKED: &str = r#"{"toolhost-script":1,"#;
 
@@ -101,7 +101,12 @@ pub fn stem(path: &Path) -> String {
 pub fn whole(path: &Path) -> PathBuf {
     let is_main = path.file_stem().is_some_and(|stem| stem == MAIN);
     match path.parent() {
-        Some(folder) if is_main && path.is_file() && language(path).is_some() => folder.to_owned(),
+        Some(folder) if is_main && path.is_file() && language(path).is_some() => {
+            let here = folder == Path::new("");
+            // By its name, which is the script's.
+            let real = here.then(|| fs::canonicalize(".").ok()).flatten();
+            real.unwrap_or_else(|| folder.to_owned())
+        }
         _ => path.to_owned(),
     }
 }
@@ -109,7 +114,7 @@ pub fn whole(path: &Path) -> PathBuf {
 /// The main file of a script.
 ///
 /// # Errors
-/// If a folder has several that could be it.
+/// If a folder has several that could be it, or a link in its place.
 pub fn main_file(path: &Path) -> Result<PathBuf, ScriptError> {
     if !path.is_dir() {
         return Ok(path.to_owned());
@@ -119,15 +124,21 @@ pub fn main_file(path: &Path) -> Result<PathBuf, ScriptError> {
         let names: Vec<String> = mains.drain(..).map(|(name, _)| format!("`{name}`")).collect();
         return Err(ScriptError::Mains(names.join(" and ")));
     }
-    Ok(mains.pop().map_or_else(|| path.to_owned(), |(name, _)| path.join(name)))
+    let Some((name, _)) = mains.pop() else { return Ok(path.to_owned()) };
+    let main = path.join(&name);
+    match main.is_symlink() {
+        true => Err(ScriptError::Link(name)),
+        false => Ok(main),
+    }
 }
 
-/// The main files of a folder.
+/// The main files of a folder, and links that stand in place of one.
 fn mains(folder: &Path) -> Vec<(String, Language)> {
     let names = ["py", "js", "mjs", "ts"].map(|extension| format!("{MAIN}.{extension}"));
     let there = |name: String| {
         let language = Language::of(&name)?;
-        folder.join(&name).is_file().then_some((name, language))
+        let kind = fs::symlink_metadata(folder.join(&name)).ok()?.file_type();
+        (kind.is_file() || kind.is_symlink()).then_some((name, language))
     };
     names.into_iter().filter_map(there).collect()
 }
@@ -173,6 +184,9 @@ pub enum ScriptError {
     /// Two files could be the main one.
     #[error("{0} could all be the main file; keep one")]
     Mains(String),
+    /// The main file is a link.
+    #[error("its main file `{0}` is a link, and links are not followed; put the file itself there")]
+    Link(String),
     /// All modules together are too large.
     #[error(
         "its modules have more than `script_bytes_max` of {0} bytes; raise that in toolhost.toml, or build a component of it with `toolhost build`"
@@ -392,6 +406,9 @@ mod tests {
             ("words/tests/test_all.py", ""),
             ("words/__pycache__/plugin.cpython.pyc", ""),
             ("words/.hidden.py", ""),
+            ("words/_part.py", ""),
+            ("words/plugins/words/plugin.py", ""),
+            ("words/plugins/other.py", ""),
             ("words/other.js", ""),
             ("words/README.md", ""),
             ("rust/src/lib.rs", ""),
@@ -409,7 +426,7 @@ mod tests {
         }
         let words = folder.path().join("words");
         let script = Script::read(&words, "r", &Limits::default()).expect("a script");
-        assert_eq!(names(&script), ["plugin.py", "a.py", "lib/count.py"]);
+        assert_eq!(names(&script), ["plugin.py", "_part.py", "a.py", "lib/count.py"]);
         assert_eq!(Script::unpack(&script.pack()), Some(script));
         assert_eq!(whole(&words.join("plugin.py")), words);
         assert_eq!(whole(&words.join("a.py")), words.join("a.py"));
@@ -444,5 +461,12 @@ mod tests {
         write(folder.path(), &[("many/plugin.py", ""), ("many/a.py", "")]);
         refused("many", "`script_files_max` of 1");
         refused("none.py", "cannot be read");
+        // Its first module by name would be the main one.
+        write(folder.path(), &[("linked/a.py", ""), ("main.py", "")]);
+        let link = folder.path().join("linked/plugin.py");
+        std::os::unix::fs::symlink(folder.path().join("main.py"), &link).expect("a link");
+        refused("linked", "`plugin.py` is a link, and links are not followed");
+        fs::remove_file(&link).expect("removed");
+        assert_eq!(language(&folder.path().join("linked")), None);
     }
 }

@@ -7,7 +7,7 @@ import pathlib
 
 from .loader import LoadError
 
-_OTHER_FOLDERS = ("__pycache__", "node_modules", "test", "tests", "target")
+_OTHER_FOLDERS = ("__pycache__", "node_modules", "plugins", "test", "tests", "target")
 
 
 def read_script(path: pathlib.Path) -> list[tuple[str, str]]:
