@@ -80,11 +80,14 @@ const HELD: &[(&str, &str, &str)] = &[
     ("examples_time_max", "reload::examples_are_a_gate", "reload::examples_time_max"),
     ("script_bytes_max", SCRIPT_BYTES, SCRIPT_BYTES),
     ("script_files_max", SCRIPT_BYTES, SCRIPT_BYTES),
+    ("script_kept_bytes_max", "scripted::script_kept_bytes_max", SCRIPT_KEPT),
     ("plugin_files_max", "limits::plugin_files_max", "limits::plugin_files_max"),
 ];
 
 const DRAINED: &str = "reload::calls_under_way_end_on_the_old_code";
 const SCRIPT_BYTES: &str = "host/script::what_is_no_script_says_why";
+const SCRIPT_KEPT: &str =
+    "host/plugin/imports/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
 const CHECKED: &str = "availability::a_tool_whose_check_says_no_is_refused_with_the_reason";
 const DESCRIBED: &str = "sessions::a_definition_may_depend_on_what_is_visible";
 const HOOKS_CLOSED: &str = "hooks::request_and_pre_call_fail_closed";

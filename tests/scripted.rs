@@ -3,8 +3,9 @@
 use std::fs;
 
 use expect_test::expect;
+use serde_json::json;
 
-use crate::support::{Lab, without_digests};
+use crate::support::{Lab, call, without_digests};
 
 const WORDS: &str = r#"from toolhost import kv, need, tool
 from lib.count import count
@@ -355,4 +356,33 @@ fn a_script_is_developed_in_its_own_folder() {
         assert!(!source.join("plugins/mine/plugins").exists());
     }
     assert_eq!(digests[0], digests[1]);
+}
+
+/// A script in Python and one in JavaScript, with one tool each.
+fn sayers() -> [(&'static str, &'static str); 2] {
+    let python = "from toolhost import tool\n\n@tool()\ndef say_py() -> str:\n    \"\"\"Says.\"\"\"\n    return \"py\"\n";
+    let javascript = "import { tool } from 'toolhost-sdk';\n\n/** Says. */\nexport function say_js() {\n  return 'js';\n}\n\ntool(say_js);\n";
+    [("say_py", python), ("say_js", javascript)]
+}
+
+#[tokio::test]
+async fn script_kept_bytes_max() {
+    let [(_, python), (_, javascript)] = sayers();
+    // How often a call of each asks the host for something.
+    let asked = async |limit: &str| {
+        let lab = Lab::new().config(limit).with("py.py", python).with("js.js", javascript);
+        let host = lab.host().await;
+        let mut asked = Vec::new();
+        for (tool, said) in [("say_py", r#"{"result":"py"}"#), ("say_js", r#"{"result":"js"}"#)] {
+            let outcome = call(&host, tool, json!({})).await;
+            assert_eq!(outcome.to_json_text(), said);
+            asked.push(outcome.usage.host_calls);
+        }
+        asked
+    };
+    let kept = asked("[limits]\nscript_kept_bytes_max = \"1 MiB\"").await;
+    // What is not kept is made anew, of the modules, for each call.
+    let anew: Vec<u64> = kept.iter().map(|calls| calls + 1).collect();
+    assert_eq!(asked("[limits]\nscript_kept_bytes_max = 10").await, anew);
+    assert_eq!(asked("").await, kept);
 }

@@ -358,6 +358,9 @@ limits! {
     script_bytes_max: Bytes = Bytes(MIB), Bytes(1) => Bytes(64 * MIB);
     /// Modules of one script.
     script_files_max: Count = Count(200), Count(1) => Count(5_000);
+    /// What is kept in memory of one script, compiled, from call to call; it counts in
+    /// `memory_all_bytes_max`. Without it, each call compiles the script anew.
+    script_kept_bytes_max: Bytes = Bytes(16 * MIB), Bytes(0) => Bytes(256 * MIB);
     /// Files looked at in one plugins folder.
     plugin_files_max: Count = Count(10_000), Count(1) => Count(100_000);
 }

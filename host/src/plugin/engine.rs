@@ -269,7 +269,7 @@ pub(super) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    fn new(total: u64) -> MemoryBudget {
+    pub(super) fn new(total: u64) -> MemoryBudget {
         MemoryBudget { total, used: AtomicU64::new(0) }
     }
 

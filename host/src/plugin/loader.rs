@@ -379,7 +379,7 @@ impl Loader {
             engine: Arc::clone(&code.engine),
             pre: code.pre.clone(),
             optional: code.optional.clone(),
-            script: script.map(GuestScript::new),
+            script: script.map(|script| GuestScript::new(script, &code.engine)),
             id: id.into(),
             party: Party::new(),
             rules: Arc::clone(&self.rules),

@@ -4,22 +4,50 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::plugin::bindings::script::{Host, Module};
+use crate::plugin::engine::{Engine, MemoryBudget};
 use crate::plugin::store::Guest;
 use crate::script::Script;
 
-/// Bytes that are kept for one script.
-const KEPT_BYTES_MAX: usize = 16 << 20;
-
 /// A script, and what its runner has made of it.
 #[derive(Clone, Debug)]
-pub(crate) struct GuestScript {
-    pub(crate) script: Arc<Script>,
-    kept: Arc<OnceLock<Arc<[u8]>>>,
+pub(in crate::plugin) struct GuestScript {
+    pub(in crate::plugin) script: Arc<Script>,
+    kept: Arc<OnceLock<Kept>>,
+    bytes_max: u64,
+    budget: Arc<MemoryBudget>,
+}
+
+/// Bytes that are taken from the memory of all guests.
+#[derive(Debug)]
+struct Kept {
+    bytes: Vec<u8>,
+    budget: Arc<MemoryBudget>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes.len() as u64);
+    }
 }
 
 impl GuestScript {
-    pub(crate) fn new(script: Arc<Script>) -> GuestScript {
-        GuestScript { script, kept: Arc::default() }
+    pub(in crate::plugin) fn new(script: Arc<Script>, engine: &Engine) -> GuestScript {
+        let budget = Arc::clone(&engine.memory);
+        GuestScript::within(script, engine.limits.script_kept_bytes_max.0, budget)
+    }
+
+    /// A script of which at most `bytes_max` are kept, taken from the budget.
+    fn within(script: Arc<Script>, bytes_max: u64, budget: Arc<MemoryBudget>) -> GuestScript {
+        GuestScript { script, kept: Arc::default(), bytes_max, budget }
+    }
+
+    /// Keeps bytes as long as the script, the first time; tells whether it did.
+    fn keep(&self, bytes: Vec<u8>) -> bool {
+        let length = bytes.len() as u64;
+        if self.kept.get().is_some() || length > self.bytes_max || !self.budget.take(length) {
+            return false;
+        }
+        self.kept.set(Kept { bytes, budget: Arc::clone(&self.budget) }).is_ok()
     }
 }
 
@@ -36,15 +64,44 @@ impl Host for Guest {
 
     fn keep(&mut self, data: Vec<u8>) -> wasmtime::Result<bool> {
         self.count_host_call()?;
-        let Some(of) = &self.script else { return Ok(false) };
         // What a call makes of the modules may be the caller's doing.
-        let may_keep = self.registers && data.len() <= KEPT_BYTES_MAX;
-        Ok(may_keep && of.kept.set(data.into()).is_ok())
+        let of = self.script.as_ref().filter(|_| self.registers);
+        Ok(of.is_some_and(|of| of.keep(data)))
     }
 
     fn kept(&mut self) -> wasmtime::Result<Option<Vec<u8>>> {
         self.count_host_call()?;
         let kept = self.script.as_ref().filter(|_| !self.registers).and_then(|of| of.kept.get());
-        Ok(kept.map(|bytes| bytes.to_vec()))
+        Ok(kept.map(|kept| kept.bytes.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn what_is_kept_counts_as_memory_of_guests_and_is_given_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.py");
+        std::fs::write(&path, "").expect("written");
+        let script = Arc::new(Script::read(&path, "r", &Limits::default()).expect("a script"));
+        let budget = Arc::new(MemoryBudget::new(100));
+        let of =
+            |bytes_max| GuestScript::within(Arc::clone(&script), bytes_max, Arc::clone(&budget));
+        let (first, second) = (of(80), of(80));
+        assert!(!first.keep(vec![0; 81]), "more than one may have");
+        assert!(first.keep(vec![0; 80]));
+        assert!(!first.keep(vec![0; 1]), "once");
+        assert!(!second.keep(vec![0; 21]), "more than all may have");
+        assert!(second.keep(vec![0; 20]));
+        assert!(!budget.take(1));
+        // A build that is renewed has the same.
+        let renewed = first.clone();
+        drop(first);
+        assert!(!budget.take(1));
+        drop(renewed);
+        assert!(budget.take(80) && !budget.take(1));
     }
 }
