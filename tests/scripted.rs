@@ -386,3 +386,17 @@ async fn script_kept_bytes_max() {
     assert_eq!(asked("[limits]\nscript_kept_bytes_max = 10").await, anew);
     assert_eq!(asked("").await, kept);
 }
+
+#[test]
+fn a_main_file_stands_for_its_script() {
+    let lab = lab();
+    let whole = lab.run(&["check", "plugins/words", "--json"]);
+    let stable = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.contains("_us\"")).map(str::to_owned).collect()
+    };
+    assert!(
+        whole.contains(r#""id": "words""#) && whole.contains(r#""name": "count_words""#),
+        "{whole}"
+    );
+    assert_eq!(stable(&lab.run(&["check", "plugins/words/plugin.py", "--json"])), stable(&whole));
+}

@@ -18,6 +18,7 @@ use crate::host::HostSettings;
 use crate::lock;
 use crate::plugin::Candidate;
 use crate::reload;
+use crate::script;
 use crate::tool::PluginId;
 
 /// Main files of a plugin that is a folder of scripts.
@@ -104,7 +105,7 @@ async fn check(
 
 /// The files that are meant.
 async fn targets(given: &Arguments, settings: &HostSettings) -> Result<Vec<Target>, Failure> {
-    let path = Path::new(&given.plugin);
+    let path = &script::whole(Path::new(&given.plugin));
     if path.is_dir() {
         return folder(path).await;
     }
