@@ -22,4 +22,7 @@ for shared in sdk wit; do
     rm -rf "${3:?}/$shared"
     cp -R "$root/$shared" "$3/$shared"
 done
+# What the packages of the Rust SDK have in common with the others.
+sed 's|^members = .*|members = ["rust", "rust/macros"]|; s|^exclude = .*|exclude = []|' \
+    "$root/Cargo.toml" > "$3/sdk/Cargo.toml"
 find "$3/sdk" -name __pycache__ -prune -exec rm -rf {} +

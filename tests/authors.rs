@@ -6,7 +6,7 @@ use std::process::Command;
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost::author::{self, BuildRequest};
+use toolhost::author::{self, BuildRequest, Language, ScaffoldRequest};
 
 use crate::support::{Lab, answer};
 
@@ -143,4 +143,49 @@ async fn a_new_plugin_in_rust_passes_its_tests_builds_and_answers() {
     let host = lab.host().await;
     let counted = answer(&host, "my_words_count", json!({ "text": "a bc def", "min_length": 2 }));
     assert_eq!(counted.await, "2");
+}
+
+#[tokio::test]
+async fn what_was_installed_serves_for_new_plugins() {
+    let lab = Lab::new();
+    let installed = Command::new("sh")
+        .arg(Path::new(ROOT).join("sdk/install.sh"))
+        .args(["tools", "runners"])
+        .arg(lab.home())
+        .current_dir(lab.work())
+        .output()
+        .expect("sh");
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    // Elsewhere, so that no SDK lies around it.
+    let project = tempfile::tempdir().expect("a folder");
+    let new = |language: Language| {
+        let request = ScaffoldRequest {
+            name: format!("in-{}", language.as_str()),
+            language,
+            into: project.path().to_owned(),
+            sdk: None,
+            sdks: vec![lab.home().join("gone"), lab.home().join("sdk")],
+        };
+        author::scaffold(&request).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let sdk = fs::canonicalize(lab.home().join("sdk")).expect("a folder");
+    for (language, folder) in [
+        (Language::Python, "python"),
+        (Language::JavaScript, "javascript"),
+        (Language::TypeScript, "javascript"),
+    ] {
+        let made = new(language);
+        assert_eq!(made.sdk, sdk.join(folder));
+        assert!(made.test_command.contains(&*made.sdk.to_string_lossy()), "{}", made.test_command);
+    }
+    let made = new(Language::Rust);
+    assert_eq!(made.sdk, sdk.join("rust"));
+    let request = BuildRequest {
+        source: project.path().join("in-rust"),
+        out: lab.plugins(),
+        environment: environment(),
+        ..BuildRequest::default()
+    };
+    let built = author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(built[0].id.as_str(), "in-rust");
 }

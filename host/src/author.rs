@@ -31,7 +31,7 @@ use crate::tool::{PluginId, PluginIdError};
 pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
 pub use kit::Places;
 pub use place::{copy_script, put};
-pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, Sdk, scaffold};
+pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, scaffold};
 pub use toolchain::Toolchain;
 
 /// What to build, with what, and where to put it.

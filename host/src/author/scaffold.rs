@@ -2,9 +2,8 @@
 //! README.
 //!
 //! The hard part is where the plugin finds its SDK on this machine: in the folder that somebody
-//! named, else in the checkout of toolhost that the new folder lies in, else in the one that the
-//! program was built from, which on another machine is not there; else it is this version from
-//! the language's registry.
+//! named, else in the checkout of toolhost that the new folder lies in, else where the caller knows
+//! of SDKs. It comes from no registry: nobody has published it there, so its name is anybody's.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -97,22 +96,15 @@ impl Language {
     }
 
     /// The command that runs the plugin's own tests, for a shell in its folder.
-    fn test_command(self, sdk: &Sdk) -> String {
-        let folder = |folder: &Path| quoted(&folder.to_string_lossy());
-        match (self, sdk) {
+    fn test_command(self, sdk: &Path) -> String {
+        let text = sdk.to_string_lossy();
+        let folder = quoted(&text);
+        match self {
             // Cargo.toml names the SDK.
-            (Language::Rust, _) => "cargo test".to_owned(),
-            (Language::Python, Sdk::Folder(sdk)) => {
-                format!("PYTHONPATH={} python3 -m unittest", folder(sdk))
-            }
-            (Language::Python, Sdk::Version(version)) => {
-                format!("pip install toolhost-sdk=={version} && python3 -m unittest")
-            }
-            (Language::JavaScript | Language::TypeScript, Sdk::Folder(sdk)) => {
-                format!("npm install --no-save --install-links {} && npm test", folder(sdk))
-            }
-            (Language::JavaScript | Language::TypeScript, Sdk::Version(version)) => {
-                format!("npm install --no-save toolhost-sdk@{version} && npm test")
+            Language::Rust => "cargo test".to_owned(),
+            Language::Python => format!("PYTHONPATH={folder} python3 -m unittest"),
+            Language::JavaScript | Language::TypeScript => {
+                format!("npm install --no-save --install-links {folder} && npm test")
             }
         }
     }
@@ -129,17 +121,8 @@ pub struct ScaffoldRequest {
     pub into: PathBuf,
     /// The SDK, or a checkout of toolhost.
     pub sdk: Option<PathBuf>,
-    /// The checkout that the program was built from. It may be gone.
-    pub built_from: Option<PathBuf>,
-}
-
-/// Where a new plugin finds its SDK.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sdk {
-    /// In this folder; a relative path is below the plugin's.
-    Folder(PathBuf),
-    /// In the language's registry, with this version.
-    Version(&'static str),
+    /// Folders `sdk` of toolhost with the SDKs; the first that has the one counts. They may be gone.
+    pub sdks: Vec<PathBuf>,
 }
 
 /// A plugin that was made.
@@ -151,8 +134,8 @@ pub struct Scaffolded {
     pub folder: PathBuf,
     /// Its files, as paths below the folder.
     pub files: Vec<&'static str>,
-    /// Where it finds its SDK.
-    pub sdk: Sdk,
+    /// The folder in which it finds its SDK; a relative path is below the plugin's.
+    pub sdk: PathBuf,
     /// The command that runs its tests, for a shell in its folder.
     pub test_command: String,
 }
@@ -189,6 +172,16 @@ pub enum ScaffoldError {
         /// Where a checkout has it.
         below: &'static str,
     },
+    /// There is none on this machine.
+    #[error(
+        "no SDK for {language} was found ({looked_for}); clone the repository of toolhost, and name the clone with `--sdk`"
+    )]
+    NoSdkFound {
+        /// The language.
+        language: &'static str,
+        /// Where it was looked for.
+        looked_for: String,
+    },
     /// A file or folder cannot be written.
     #[error("{path}: {error}", path = path.display())]
     Io {
@@ -216,8 +209,8 @@ pub fn scaffold(request: &ScaffoldRequest) -> Result<Scaffolded, ScaffoldError> 
     fs::create_dir_all(&request.into).map_err(io(&request.into))?;
     let into = fs::canonicalize(&request.into).map_err(io(&request.into))?;
     let sdk = match &request.sdk {
-        Some(given) => Sdk::Folder(named_sdk(given, request.language)?),
-        None => found_sdk(&into, request.built_from.as_deref(), request.language),
+        Some(given) => named_sdk(given, request.language)?,
+        None => found_sdk(&into, &request.sdks, request.language)?,
     };
     // Fails if there is something by now.
     fs::create_dir(&folder).map_err(|error| match error.kind() {
@@ -300,17 +293,31 @@ fn named_sdk(given: &Path, language: Language) -> Result<PathBuf, ScaffoldError>
 }
 
 /// The SDK of the checkout that `into` lies in, as a path from a folder within `into`, so that
-/// the checkout can be moved; or of the one that the program was built from; else this version.
-fn found_sdk(into: &Path, built_from: Option<&Path>, language: Language) -> Sdk {
+/// the checkout can be moved; or the first that is in one of the other places.
+fn found_sdk(into: &Path, sdks: &[PathBuf], language: Language) -> Result<PathBuf, ScaffoldError> {
     let (below, file) = language.sdk();
     let around = into.ancestors().position(|folder| is_sdk(&folder.join(below), file));
     if let Some(levels) = around {
         let up = std::iter::repeat_n(Component::ParentDir, levels + 1);
-        return Sdk::Folder(up.collect::<PathBuf>().join(below));
+        return Ok(up.collect::<PathBuf>().join(below));
     }
-    match built_from.map(|checkout| named_sdk(checkout, language)) {
-        Some(Ok(folder)) => Sdk::Folder(folder),
-        _ => Sdk::Version(env!("CARGO_PKG_VERSION")),
+    let folder = |sdks: &PathBuf| sdks.join(Path::new(below).file_name().unwrap_or_default());
+    let has_all = |folder: &PathBuf| {
+        // Cargo reads what packages have in common from above: in a checkout, or as installed.
+        let mut above = folder.ancestors().skip(1).take(2);
+        let is_whole = language != Language::Rust || above.any(|root| root.join(file).is_file());
+        is_whole && is_sdk(folder, file)
+    };
+    match sdks.iter().map(folder).find(has_all) {
+        Some(folder) => fs::canonicalize(&folder).map_err(io(&folder)),
+        None => {
+            let shown: Vec<String> = sdks.iter().map(|path| path.display().to_string()).collect();
+            let looked_for = match shown.as_slice() {
+                [] => "it was looked for nowhere".to_owned(),
+                shown => format!("looked into {}", shown.join(" and ")),
+            };
+            Err(ScaffoldError::NoSdkFound { language: language.name(), looked_for })
+        }
     }
 }
 
@@ -321,15 +328,10 @@ fn is_sdk(folder: &Path, file: &str) -> bool {
 }
 
 /// How the plugin's Cargo.toml names its SDK. Scripts name it by its package's name alone.
-fn dependency(sdk: &Sdk) -> String {
-    match sdk {
-        Sdk::Folder(folder) => {
-            // A string of JSON is one of TOML.
-            let path = serde_json::Value::from(&*folder.to_string_lossy());
-            format!("{{ path = {path} }}")
-        }
-        Sdk::Version(version) => format!("\"{version}\""),
-    }
+fn dependency(sdk: &Path) -> String {
+    // A string of JSON is one of TOML.
+    let path = serde_json::Value::from(&*sdk.to_string_lossy());
+    format!("{{ path = {path} }}")
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> ScaffoldError {
@@ -372,31 +374,47 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_is_that_of_the_checkout_around_it_or_the_version() {
+    fn the_sdk_is_that_of_the_checkout_around_it_or_one_that_is_known() {
         let checkout = tempfile::tempdir().expect("a folder");
         let into = checkout.path().join("a/b");
         fs::create_dir_all(&into).expect("a folder");
-        let version = Sdk::Version(env!("CARGO_PKG_VERSION"));
-        assert_eq!(found_sdk(&into, None, Language::Rust), version);
-        assert!(dependency(&version).starts_with('"'));
-
+        let none = |sdks: &[PathBuf], language| {
+            found_sdk(&into, sdks, language).expect_err("no SDK").to_string()
+        };
+        assert_eq!(
+            none(&[], Language::Rust),
+            "no SDK for Rust was found (it was looked for nowhere); clone the repository of toolhost, and name the clone with `--sdk`"
+        );
         let sdk = checkout.path().join("sdk/rust");
         fs::create_dir_all(&sdk).expect("a folder");
         fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"other\"").expect("written");
-        assert_eq!(found_sdk(&into, None, Language::Rust), version);
+        none(&[], Language::Rust);
         named_sdk(checkout.path(), Language::Rust).expect_err("another package");
 
         fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"toolhost-sdk\"").expect("written");
-        let found = found_sdk(&into, None, Language::Rust);
-        assert_eq!(found, Sdk::Folder("../../../sdk/rust".into()));
+        let found = found_sdk(&into, &[], Language::Rust).expect("an SDK");
+        assert_eq!(found, Path::new("../../../sdk/rust"));
         assert_eq!(dependency(&found), r#"{ path = "../../../sdk/rust" }"#);
         let real = fs::canonicalize(&sdk).expect("a folder");
-        let elsewhere = tempfile::tempdir().expect("a folder");
-        let built_from = |path: &Path| found_sdk(elsewhere.path(), Some(path), Language::Rust);
-        assert_eq!(built_from(checkout.path()), Sdk::Folder(real.clone()));
-        assert_eq!(built_from(&checkout.path().join("gone")), version);
         assert_eq!(named_sdk(checkout.path(), Language::Rust).expect("an SDK"), real);
         assert_eq!(named_sdk(&sdk, Language::Rust).expect("an SDK"), real);
+
+        // Elsewhere, the first that has it.
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let known = |language| {
+            let sdks = [checkout.path().join("gone"), checkout.path().join("sdk")];
+            found_sdk(elsewhere.path(), &sdks, language)
+        };
+        let python = checkout.path().join("sdk/python");
+        fs::create_dir_all(&python).expect("a folder");
+        fs::write(python.join("pyproject.toml"), "name = \"toolhost-sdk\"").expect("written");
+        let real_python = fs::canonicalize(&python).expect("a folder");
+        assert_eq!(known(Language::Python).expect("an SDK"), real_python);
+        // Without what it has in common with other packages, no plugin could be built with it.
+        let error = known(Language::Rust).expect_err("half an SDK").to_string();
+        assert!(error.contains("gone and "), "{error}");
+        fs::write(checkout.path().join("Cargo.toml"), "[workspace]").expect("written");
+        assert_eq!(known(Language::Rust).expect("an SDK"), real);
     }
 
     #[test]
@@ -409,7 +427,7 @@ mod tests {
             language: Language::Rust,
             into: blocked,
             sdk: None,
-            built_from: None,
+            sdks: Vec::new(),
         };
         scaffold(&request).expect_err("no folder");
         let dangling = folder.path().join("words");

@@ -6,8 +6,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 
 use super::failure::Failure;
+use super::home::Home;
 use super::ui::Ui;
-use crate::author::{self, Language, ScaffoldError, ScaffoldRequest, Scaffolded, Sdk};
+use crate::author::{self, Language, ScaffoldError, ScaffoldRequest, Scaffolded};
 use crate::authority::quoted;
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
@@ -17,8 +18,8 @@ pub(super) const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 ///
 /// The folder is made here, or below `--dir`; one that is there is left as it is. The plugin finds
 /// its SDK in the folder that `--sdk` names; else in the checkout of toolhost that it lies in; else
-/// in the one that this program was built from; and where that is not there, in the language's
-/// registry, in this program's version.
+/// in the one that this program was built from, as long as that is there; else where `make install`
+/// has put it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The plugin's id: 1 to 40 characters of a-z 0-9 -, the first a letter.
@@ -50,21 +51,17 @@ pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
         language: given.lang,
         into: given.dir.clone(),
         sdk: given.sdk.clone(),
-        built_from: Some(Path::new(BUILT_FROM).to_owned()),
+        sdks: sdks(),
     };
     let made = author::scaffold(&request).map_err(|error| failure(&error))?;
     let next = next(&made);
     if ui.json {
-        let sdk = match &made.sdk {
-            Sdk::Folder(folder) => json!({ "path": folder }),
-            Sdk::Version(version) => json!({ "version": version }),
-        };
         return ui.json(&json!({
             "id": made.id.as_str(),
             "lang": given.lang.as_str(),
             "folder": made.folder,
             "files": made.files,
-            "sdk": sdk,
+            "sdk": { "path": made.sdk },
             "next": next,
         }));
     }
@@ -73,14 +70,17 @@ pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
     for file in &made.files {
         ui.line(&format!("  {}", folder.join(file).display()))?;
     }
-    ui.line(&match &made.sdk {
-        Sdk::Folder(path) => format!("Its SDK is in {}.", path.display()),
-        Sdk::Version(version) => format!(
-            "Its SDK is toolhost-sdk {version} of the registry; name a checkout of toolhost with `--sdk` to take that instead."
-        ),
-    })?;
+    ui.line(&format!("Its SDK is in {}.", made.sdk.display()))?;
     ui.line("\nNext:")?;
     next.iter().try_for_each(|command| ui.line(&format!("  {command}")))
+}
+
+/// Where SDKs may lie: also without a home, as long as the checkout is there.
+fn sdks() -> Vec<PathBuf> {
+    match Home::from_environment() {
+        Ok(home) => home.building().sdks,
+        Err(_) => vec![Path::new(BUILT_FROM).join("sdk")],
+    }
 }
 
 /// The commands to go on with.
