@@ -1,5 +1,6 @@
-//! What descriptions say that a schema could say: values that are allowed, and whether an
-//! argument may be left out. It finds the usual ways of saying it, in English.
+//! How much descriptions say, in any language; and what they say that a schema could say: values
+//! that are allowed, and whether an argument may be left out. It finds the usual ways of saying
+//! that in English.
 
 use std::sync::LazyLock;
 
@@ -72,6 +73,37 @@ pub(super) fn says_required(description: &str) -> bool {
     REQUIRED.is_match(description)
 }
 
+/// How much a text says, in characters of an alphabet: one of Chinese, Japanese or Korean says as
+/// much as two of those.
+pub(super) fn length(text: &str) -> usize {
+    text.chars().map(|letter| if is_syllable(letter) { 2 } else { 1 }).sum()
+}
+
+/// Tells whether most letters of a text are of languages that have no spaces between words.
+pub(super) fn has_no_spaces(text: &str) -> bool {
+    let letters = text.chars().filter(|letter| letter.is_alphabetic());
+    let (without, with): (Vec<char>, Vec<char>) = letters.partition(|&letter| {
+        let is_korean = matches!(letter, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}');
+        // Thai, Lao, Burmese, Khmer.
+        let is_south_east = matches!(letter,
+            '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}');
+        is_south_east || is_syllable(letter) && !is_korean
+    });
+    without.len() > with.len()
+}
+
+/// A character that stands for a syllable or a word: Chinese, Japanese, Korean.
+fn is_syllable(letter: char) -> bool {
+    matches!(letter,
+        '\u{1100}'..='\u{11ff}'
+        | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7af}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +134,24 @@ mod tests {
         check("A path: it must be below `plugins`.", &[]);
         check("Either the name or the number of a line.", &[]);
         check("", &[]);
+    }
+
+    #[test]
+    fn languages_without_spaces_are_known() {
+        let without = [
+            "计算文本中的单词数量。",
+            "テキストの単語を数えます。",
+            "นับจำนวนคำในข้อความ",
+            "读取 CSV 文件，返回符合条件的行。",
+        ];
+        for text in without {
+            assert!(has_no_spaces(text) && length(text) >= 19, "{text}");
+        }
+        let with = ["Counts words.", "Считает слова", "텍스트의 단어 수를 셉니다.", "Μετράει", ""];
+        for text in with {
+            assert!(!has_no_spaces(text), "{text}");
+        }
+        assert_eq!((length("a文b"), length("텍스트의"), length("слово")), (4, 8, 5));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use semver::Version;
 
+use super::prose;
 use super::schema;
 use super::{Finding, Level};
 use crate::authority::{self, Kind};
@@ -53,8 +54,11 @@ pub(super) fn findings(declared: &Declared<'_>) -> Vec<Finding> {
             repair,
         ));
     }
-    if registration.tools.is_empty() && report.rejected.is_empty() && registration.needs.is_empty()
-    {
+    // Hooks are of use without a tool.
+    let does_nothing = registration.tools.is_empty()
+        && report.rejected.is_empty()
+        && !authority::asks_for(&registration.needs, Kind::Hooks);
+    if does_nothing {
         let message = "it registers no tool";
         found.push(Finding::new(Level::Warning, "tools", "plugin", message, "register one"));
     }
@@ -184,8 +188,8 @@ fn weak_description(spec: &ToolSpec) -> Option<String> {
     if said.iter().all(|word| named.contains(word)) {
         return Some("its description only repeats its name".to_owned());
     }
-    let length = description.chars().count();
-    if length < DESCRIPTION_CHARS_MIN || said.len() < DESCRIPTION_WORDS_MIN {
+    let has_words = said.len() >= DESCRIPTION_WORDS_MIN || prose::has_no_spaces(description);
+    if prose::length(description) < DESCRIPTION_CHARS_MIN || !has_words {
         let shown = suspect::visible(description);
         return Some(format!("its description `{shown}` does not say what it does"));
     }
@@ -342,7 +346,7 @@ mod tests {
 
     use super::*;
     use crate::plugin::Toolchain;
-    use crate::tool::{Origin, PluginId, SourceId};
+    use crate::tool::{Origin, PluginId, SourceId, ToolName};
 
     fn facts() -> Facts {
         Facts {
@@ -404,8 +408,44 @@ mod tests {
             warning[tools] plugin: it registers no tool; register one
         "#]],
         );
-        let largest = Facts { bytes: BYTES_MAX, ..self::facts() };
-        check(&largest, vec![need("process", "{}")], &expect![[""]]);
+        let largest = Facts {
+            bytes: BYTES_MAX,
+            exports: vec!["toolhost:plugin/hooks@0.1.0".into()],
+            ..self::facts()
+        };
+        // Hooks are enough.
+        check(&largest, vec![need("hooks", "{}")], &expect![[""]]);
+        check(
+            &self::facts(),
+            vec![need("process", "{}")],
+            &expect![[r#"
+            warning[tools] plugin: it registers no tool; register one
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_description_says_what_a_tool_does_in_any_language() {
+        let weak = |description: &str| {
+            let name = ToolName::new("count").expect("a name");
+            weak_description(&ToolSpec::new(name, "text", description, serde_json::Value::Null))
+        };
+        let said = [
+            "Counts the words of a text.",
+            "计算文本中的单词数量。",
+            "テキストの単語を数えます。",
+            "텍스트의 단어 수를 셉니다.",
+            "Считает слова в тексте.",
+        ];
+        for description in said {
+            assert_eq!(weak(description), None);
+        }
+        let too_short =
+            ["Counts it.", "计算数量", "数えます。", "수를 셉니다.", "Пересчитываниевсехслов"];
+        for description in too_short {
+            let reason = weak(description).unwrap_or_else(|| panic!("{description}"));
+            assert!(reason.contains("does not say what it does"), "{reason}");
+        }
     }
 
     #[test]
@@ -419,7 +459,13 @@ mod tests {
         let outgoing = "wasi:http/outgoing-handler@0.2.6";
         let files = "wasi:filesystem/types@0.2.6";
         // Everything in order: the host puts secrets into requests.
-        check(&imports(&[outgoing, files]), vec![http.clone(), secret.clone()], &expect![[""]]);
+        check(
+            &imports(&[outgoing, files]),
+            vec![http.clone(), secret.clone()],
+            &expect![[r#"
+            warning[tools] plugin: it registers no tool; register one
+        "#]],
+        );
         check(
             &imports(&[outgoing, "wasi:sockets/tcp@0.2.6"]),
             Vec::new(),
@@ -442,6 +488,7 @@ mod tests {
             &imports(&[outgoing]),
             vec![secret],
             &expect![[r#"
+            warning[tools] plugin: it registers no tool; register one
             warning[imports] plugin: it imports `wasi:http/outgoing-handler@0.2.6` and has no need `http`, so that cannot be granted; add the need, or drop what imports it
             warning[needs] plugin: it asks for a secret, which is put into requests, and not for HTTP; add the need `http` for the secret's hosts
         "#]],

@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
             Some(_) => false,
         };
 
-        let length = description.chars().count();
+        let length = prose::length(description);
         if length < DESCRIPTION_CHARS_MIN {
             let message = match length {
                 0 => "it has no description, so a model guesses from its name".to_owned(),
