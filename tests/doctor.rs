@@ -1,6 +1,10 @@
 //! What `doctor` finds, with which exit code.
 
+use std::fs;
+use std::path::Path;
+
 use expect_test::expect;
+use serde_json::{Value, json};
 use toolhost::lock;
 
 use crate::explain::{two_of_one_name, without_digests};
@@ -159,4 +163,51 @@ fn a_missing_guard_is_broken_and_explained() {
         "{output}"
     );
     assert!(output.contains("put plugin:guard back and grant it again, or revoke it"), "{output}");
+}
+
+#[test]
+fn doctor_names_what_runs_scripts() {
+    let lab = Lab::new();
+    // A program of its own, beside which no test builds a runner.
+    let program = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let beside = fs::canonicalize(program.path()).expect("a folder");
+    let toolhost = beside.join("toolhost");
+    fs::hard_link(env!("CARGO_BIN_EXE_toolhost"), &toolhost).expect("a link");
+    let run = |flags: &[&str]| {
+        let output = lab.command(&toolhost).arg("doctor").args(flags).output().expect("run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let rows = || -> Vec<String> {
+        let said = run(&[]).replace(&*lab.home().to_string_lossy(), "HOME");
+        let said = said.replace(&*beside.to_string_lossy(), "BESIDE");
+        let row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        said.lines().filter(|line| line.contains(" scripts ")).map(row).collect()
+    };
+    assert_eq!(
+        rows(),
+        [
+            "Python scripts no runner; `make install` in a clone of toolhost builds one (looked for BESIDE/runners/python.wasm and HOME/runners/python.wasm)",
+            "JavaScript scripts no runner; `make install` in a clone of toolhost builds one (looked for BESIDE/runners/javascript.wasm and HOME/runners/javascript.wasm)",
+        ]
+    );
+    let put = |folder: &Path, name: &str| {
+        fs::create_dir_all(folder.join("runners")).expect("a folder");
+        fs::write(folder.join("runners").join(name), "").expect("written");
+    };
+    put(&beside, "python.wasm");
+    put(lab.home(), "python.wasm");
+    assert_eq!(rows()[0], "Python scripts run by BESIDE/runners/python.wasm");
+    put(lab.home(), "javascript.wasm");
+    assert_eq!(rows()[1], "JavaScript scripts run by HOME/runners/javascript.wasm");
+    fs::remove_dir_all(lab.home().join("runners")).expect("removed");
+    let report: Value = serde_json::from_str(&run(&["--json"])).expect("JSON");
+    let runners = &report["runners"];
+    assert_eq!(
+        runners[0],
+        json!({ "language": "python", "path": beside.join("runners/python.wasm"), "problem": null })
+    );
+    assert_eq!(runners[1]["path"], Value::Null);
+    let problem = runners[1]["problem"].as_str().expect("a text");
+    assert!(problem.starts_with("no runner; `make install`"), "{problem}");
 }

@@ -1,6 +1,6 @@
 //! `toolhost doctor`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ use crate::host::{Host, HostSettings};
 use crate::registry::Catalog;
 use crate::reload::SourceStatus;
 use crate::schema::Format;
+use crate::script::Language;
 use crate::tool::{PluginId, SourceId};
 use crate::toolset::Toolsets;
 
@@ -35,6 +36,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let mut setup = setup(&home, global, &settings).await;
+    let runners = runners_json(&settings);
     let host = loaded_with(ui, settings).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
     let failed = sources.iter().filter(|status| status.state.is_err()).count();
@@ -46,7 +48,9 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     selection::warn(&listed.selected);
     let findings = Findings::new(&host, &sources, &catalog, &listed).await;
     if ui.json {
-        ui.json(&to_json(&setup, &host, &sources, &findings))?;
+        let mut report = to_json(&setup, &host, &sources, &findings);
+        report["runners"] = runners;
+        ui.json(&report)?;
     } else {
         print(ui, &setup, &host, &sources, &findings)?;
     }
@@ -78,7 +82,47 @@ async fn setup(
     let building = Toolchain::find(&environment).await;
     let building = building.map_or_else(|error| error.to_string(), |_| "possible".to_owned());
     rows.push(("building plugins", building));
+    rows.extend(runners(settings).into_iter().map(|(language, runner)| {
+        let how = runner.map_or_else(|why| why, |path| format!("run by {}", path.display()));
+        (what_runs(language), how)
+    }));
     rows
+}
+
+fn runners_json(settings: &HostSettings) -> Value {
+    let runner = |(language, runner): (Language, Result<&Path, String>)| {
+        let (path, problem) = match runner {
+            Ok(path) => (Some(path), None),
+            Err(why) => (None, Some(why)),
+        };
+        json!({ "language": language.word(), "path": path, "problem": problem })
+    };
+    runners(settings).into_iter().map(runner).collect()
+}
+
+fn what_runs(language: Language) -> &'static str {
+    match language {
+        Language::Python => "Python scripts",
+        Language::JavaScript => "JavaScript scripts",
+    }
+}
+
+/// What runs scripts of each language, or what to do for it.
+fn runners(settings: &HostSettings) -> Vec<(Language, Result<&Path, String>)> {
+    let runner = |language: Language| {
+        let places = settings.runners.get(&language).map(Vec::as_slice).unwrap_or_default();
+        let found = places.iter().map(PathBuf::as_path).find(|path| path.is_file());
+        let none = || {
+            let looked_for: Vec<String> =
+                places.iter().map(|path| path.display().to_string()).collect();
+            let looked_for = looked_for.join(" and ");
+            format!(
+                "no runner; `make install` in a clone of toolhost builds one (looked for {looked_for})"
+            )
+        };
+        (language, found.ok_or_else(none))
+    };
+    Language::ALL.map(runner).into()
 }
 
 /// What is not in order.
