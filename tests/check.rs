@@ -330,3 +330,28 @@ fn what_is_no_plugin_is_wrong_usage() {
     "#]]
     .assert_eq(&lab.run(&["check", "./gone.wasm"]));
 }
+
+#[test]
+fn what_takes_long_is_noted() {
+    // Far more than a tenth of a second, on any machine; in `register`, and in each call.
+    const SLOW: &str = r#"from toolhost import tool
+
+for _ in range(10_000_000):
+    pass
+
+
+@tool(read_only=True, examples=[({}, "done")])
+def take_long() -> str:
+    """Takes long to answer, for tests."""
+    return "done"
+"#;
+    let lab = Lab::new().config("[limits]\nregister_time_max = \"1min\"").with("slow.py", SLOW);
+    let shown = lab.run(&["check", "--json", "plugins/slow.py"]);
+    let json = shown.lines().skip(2).take_while(|line| *line != "--- stderr");
+    let report: Value = serde_json::from_str(&json.collect::<Vec<_>>().join("\n")).expect("JSON");
+    let noted = of_rule(&report, "time");
+    assert_eq!(noted.len(), 2, "{report:#}");
+    assert!(noted[0].starts_with("note plugin: `register` takes "), "{noted:?}");
+    assert!(noted[0].ends_with(", and every start of a host waits for it"), "{noted:?}");
+    assert!(noted[1].starts_with("note take_long: a call takes "), "{noted:?}");
+}
