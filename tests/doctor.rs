@@ -17,9 +17,9 @@ fn doctor_finds_what_is_broken() {
     expect![[r#"
         exit 1
         FILE                 SOURCE         DIGEST        STATE
-        plugins/broken.wasm  plugin:broken  -             not loaded
-        plugins/fates.wasm   plugin:fates   DIGEST......  ready
-        plugins/json.wasm    plugin:json    DIGEST......  ready, untrusted
+        plugins/broken.wasm  plugin:broken  -             failed (compile)
+        plugins/fates.wasm   plugin:fates   DIGEST......  live
+        plugins/json.wasm    plugin:json    DIGEST......  live, untrusted
         plugins/twin.wasm    plugin:twin    DIGEST......  not counted: plugins/json.wasm is the same plugin
 
         Not loaded:
@@ -48,7 +48,7 @@ fn doctor_is_content_with_what_works() {
     expect![[r#"
         exit 0
         FILE               SOURCE       DIGEST        STATE
-        plugins/json.wasm  plugin:json  DIGEST......  ready, untrusted
+        plugins/json.wasm  plugin:json  DIGEST......  live, untrusted
 
         Everything that is enabled works.
         --- stderr
@@ -58,8 +58,8 @@ fn doctor_is_content_with_what_works() {
     expect![[r#"
         exit 0
         FILE                SOURCE        DIGEST        STATE
-        plugins/fates.wasm  plugin:fates  DIGEST......  ready
-        plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
+        plugins/fates.wasm  plugin:fates  DIGEST......  live
+        plugins/json.wasm   plugin:json   DIGEST......  live, untrusted
 
         Worth knowing:
           plugin:fates `needs_token`: it requires the variable `TOKEN`, which it was not granted: run `toolhost grant fates --env TOKEN`
@@ -80,9 +80,9 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
     expect![[r#"
         exit 0
         FILE                SOURCE        DIGEST        STATE
-        plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
+        plugins/copy.wasm   plugin:copy   DIGEST......  live, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
-        plugins/other.wasm  plugin:other  DIGEST......  ready
+        plugins/other.wasm  plugin:other  DIGEST......  live
 
         Worth knowing:
           plugin:copy `json_query`: replaced by the tool of the same name of plugin:other
@@ -93,9 +93,9 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
     expect![[r#"
         exit 1
         FILE                SOURCE        DIGEST        STATE
-        plugins/copy.wasm   plugin:copy   DIGEST......  ready, untrusted
+        plugins/copy.wasm   plugin:copy   DIGEST......  live, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
-        plugins/other.wasm  plugin:other  DIGEST......  ready
+        plugins/other.wasm  plugin:other  DIGEST......  live
 
         Left out:
           plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
@@ -117,8 +117,8 @@ fn doctor_names_grants_that_give_nothing() {
     expect![[r#"
         exit 1
         FILE                SOURCE        DIGEST        STATE
-        plugins/fates.wasm  plugin:fates  DIGEST......  ready, untrusted
-        plugins/json.wasm   plugin:json   DIGEST......  ready, untrusted
+        plugins/fates.wasm  plugin:fates  DIGEST......  live, untrusted
+        plugins/json.wasm   plugin:json   DIGEST......  live, untrusted
 
         Left out:
           plugin:fates `needs_token`: `web` is a built-in toolset; choose another, or set `plugins.fates.allow_tool_override = true` in toolhost.toml

@@ -48,7 +48,7 @@ async fn what_is_wrong_with_a_script_is_said() {
         await.js: `register` says: await.js:1: SyntaxError: await is only valid in async functions, async generators and modules; a script cannot wait while it is loaded, so use await inside of an async function
         missing.js: `register` says: missing.js:1: no module named 'lodash': a script can import its own modules (by './...') and what the runner has (toolhost-sdk, zod); for others build a component with `toolhost build`
         sibling.js: `register` says: sibling.js:1: no module './lib/a.js': the script has sibling.js
-        name.js: `register` says: name.js:1: 'toolhost-sdk' exports no `tol`; it exports BadArguments, KvError, NotAvailable, ToolError, audio, env, fetch, hooks, image, json, kv, log, need, output, plugin, progress, resource, secrets, structured, text, ...
+        name.js: `register` says: name.js:1: 'toolhost-sdk' exports no `tol`; it exports BadArguments, FileError, KvError, NotAvailable, ToolError, audio, env, fetch, files, hooks, image, json, kv, log, need, output, plugin, progress, resource, secrets, ...
         crash.js: `register` says: crash.js:2: TypeError: can't access property "x" of undefined
         nothing.js: `register` says: nothing: the plugin defines nothing; make a function a tool with tool(...)
         type.js: `register` says: type.js:7: words: parameter `x: Date` has no JSON Schema (`Date`); allowed are string, number, integer, boolean, null, 'a' | 'b', T[], { name: T, other?: T }, Record<string, T>, object and any

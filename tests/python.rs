@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_script_is_said() {
         sibling.py: `register` says: sibling.py:1: no module named 'lib': a script can import its own modules and what the runner has (csv, json, re, ...); for others build a component with `toolhost build`
         name.py: `register` says: name.py:1: ImportError: cannot import name 'tol' from 'toolhost' (/0/toolhost/__init__.py)
         crash.py: `register` says: crash.py:4: ZeroDivisionError: division by zero
-        nothing.py: tools: 
+        nothing.py: `register` says: nothing.py: the plugin defines nothing; make a function a tool with `@tool` above it, or a hook with `@hook(...)`
         bytes.py: `register` says: bytes.py:3: words: parameter `x: bytes` has no JSON Schema; allowed are str, int, float, bool, None, list, tuple, set, dict, dataclasses, TypedDict, Enum, Literal, Optional, Union, Any, Annotated, date, datetime, time, Decimal, UUID and Path
         untyped.py: `register` says: untyped.py:3: words: parameter `x` has no type; write `x: str`, or what it is
         stars.py: `register` says: stars.py:3: words: parameter `*x: str` has no name of its own; write each parameter by its name, or take a `dict`
@@ -73,7 +73,7 @@ async fn what_is_wrong_with_a_script_is_said() {
         file.py: `register` says: file.py:1: FileNotFoundError: [Errno 44] No such file or directory: '/etc/passwd'
         input.py: `register` says: input.py:1: EOFError: EOF when reading a line
         deep.py: `register` says: deep.py:2: RecursionError: maximum recursion depth exceeded
-        empty.py: tools: 
+        empty.py: `register` says: empty.py: the plugin defines nothing; make a function a tool with `@tool` above it, or a hook with `@hook(...)`
     "#]]).await;
 }
 

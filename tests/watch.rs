@@ -56,7 +56,7 @@ fn calls_denials_and_loads_of_other_processes_are_seen() {
     let mut watching = Watching::new(&lab, &[]);
     assert_eq!(watching.line("plugin:json"), "plugin:json: live, bundled, 2 tools");
     let probe = watching.line("plugin:probe");
-    assert!(probe.starts_with("plugin:probe: ready, untrusted, "), "{probe}");
+    assert!(probe.starts_with("plugin:probe: live, untrusted, "), "{probe}");
 
     lab.run(&["call", "json_query", r#"{"filter": ".", "json": 1}"#]);
     let call = watching.line(" call ");
