@@ -206,9 +206,8 @@ pub(super) async fn wait_for(host: &Host, path: &Path, time_max: Duration) -> Op
                 return Some(status.clone());
             }
             // It may have changed since it was read, and be read already.
-            match tokio::time::timeout(LOOK_EVERY, sources.changed()).await {
-                Ok(Err(_)) => return None,
-                Ok(Ok(())) | Err(_) => {}
+            if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, sources.changed()).await {
+                return None;
             }
         }
     };
