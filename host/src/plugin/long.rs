@@ -17,7 +17,8 @@ use super::engine::TICK;
 use crate::tool::Meter;
 
 /// How long a guest may have a CPU before it counts as long.
-const SHORT_MAX: Duration = Duration::from_millis(3);
+const SHORT_MAX: Duration = Duration::from_millis(2);
+
 /// Where long guests go on.
 #[derive(Debug, Default)]
 pub(super) struct LongGuests {
@@ -55,14 +56,19 @@ impl LongGuests {
             match polled {
                 Poll::Ready(answer) => Poll::Ready(Some(answer)),
                 Poll::Pending if used >= SHORT_MAX => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    if took >= TICK / 2 {
+                        std::thread::yield_now();
+                    }
+                    Poll::Pending
+                }
             }
         });
         if let Some(answer) = short.await {
             return answer;
         }
         match self.runtime.get_or_init(start) {
-            Some(runtime) => Stopped(runtime.spawn(guest)).await,
+            Some(runtime) => Stopped(runtime.spawn(stepping_back(guest))).await,
             None => guest.await,
         }
     }
@@ -112,12 +118,11 @@ mod priority {
 
     use rustix::process::{getpriority_process, setpriority_process};
 
-    /// By how much the threads of long guests are nicer than others: a third of the weight.
-    const NICER_BY: i32 = 5;
-    /// How long such a thread may keep a core from its equals. Since this is longer than the slice
-    /// of others, these go before it as soon as they wake, rather than at the kernel's next tick,
-    /// some milliseconds later.
-    const SLICE: Duration = Duration::from_millis(20);
+    /// By how much the threads of long guests are nicer than others: a tenth of the weight.
+    const NICER_BY: i32 = 10;
+    /// For how long such a thread keeps its core though another has woken: the least there is. The
+    /// kernel otherwise protects it for some milliseconds, also against threads of higher priority.
+    const SLICE: Duration = Duration::from_micros(100);
 
     pub(super) fn be_nicer() -> Result<()> {
         let nice = (getpriority_process(None)? + NICER_BY).min(19);
@@ -153,6 +158,21 @@ mod priority {
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
         if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
     }
+}
+
+/// Runs a guest, and lets other threads go first whenever it has yielded. Some kernels give a core to
+/// a thread that has woken only when the one that has it comes by, which a guest does not: that would
+/// be at the next tick of the kernel, some milliseconds later.
+async fn stepping_back<T>(guest: impl Future<Output = T>) -> T {
+    let mut guest = std::pin::pin!(guest);
+    poll_fn(|context| {
+        let polled = guest.as_mut().poll(context);
+        if polled.is_pending() {
+            std::thread::yield_now();
+        }
+        polled
+    })
+    .await
 }
 
 /// A guest on another thread; it is stopped when this is dropped.
