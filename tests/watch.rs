@@ -69,11 +69,11 @@ fn calls_denials_and_loads_of_other_processes_are_seen() {
     std::fs::write(lab.plugins().join("probe.wasm"), "hello").expect("written");
     lab.run(&["list"]);
     let broken = watching.line("plugin:probe: ");
-    assert!(broken.starts_with("plugin:probe: broken, kept build, "), "{broken}");
+    assert!(broken.starts_with("plugin:probe: failed (compile), kept build serves, "), "{broken}");
     std::fs::remove_file(lab.plugins().join("probe.wasm")).expect("removed");
     std::fs::write(lab.plugins().join("files.wasm"), guest("files")).expect("written");
     lab.run(&["list"]);
-    assert!(watching.line("plugin:files: ").starts_with("plugin:files: ready, untrusted"));
+    assert!(watching.line("plugin:files: ").starts_with("plugin:files: live, untrusted"));
     assert_eq!(watching.line("plugin:probe: "), "plugin:probe: gone, 0 tools");
 }
 

@@ -162,7 +162,7 @@ async fn step(
     answers: &mut Answers,
 ) -> Result<bool, Failure> {
     let start = Instant::now();
-    let made = match work.make(home, host).await {
+    let made = match work.make(ui, home, host).await {
         Ok(made) => made,
         Err(failure) => {
             let took = show::millis(start.elapsed());
@@ -175,7 +175,8 @@ async fn step(
     let start = Instant::now();
     let mut all_well = true;
     for path in &made {
-        let status = work::wait_for(host, path, LOAD_TIME_MAX).await;
+        let loading = work::wait_for(host, path, LOAD_TIME_MAX);
+        let status = ui.while_waiting(loading, host.compiling()).await;
         all_well &= told.load(ui, path, status.as_ref(), built, start.elapsed())?;
     }
     if all_well {

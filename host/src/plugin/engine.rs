@@ -66,6 +66,15 @@ pub(super) struct Engine {
     clock: Arc<Clock>,
 }
 
+/// What the guests of all engines of a host share.
+struct Shared {
+    memory: Arc<MemoryBudget>,
+    limits: Arc<Limits>,
+    beside: Arc<Turns>,
+    long: Arc<LongGuests>,
+    places: Arc<Semaphore>,
+}
+
 /// Guests that run beside calls, at once. An exhausted pool is an error, so the pool has room
 /// for them.
 const BESIDE_MAX: usize = 32;
@@ -84,9 +93,6 @@ impl Engine {
                 wasmtime::Engine::new(&config(&limits, None, speed))
             })
             .map_err(refused)?;
-        let code_hash = code_hash(&wasmtime);
-        let linker = linker(&wasmtime).map_err(refused)?;
-        let clock = Clock::start(wasmtime.weak());
         let memory = Arc::new(MemoryBudget::new(memory_bytes_max(limits.memory_all_bytes_max)));
         let beside = Arc::new(Turns::new(Bounds {
             running_of_one: BESIDE_OF_ONE_MAX,
@@ -96,19 +102,8 @@ impl Engine {
             waiting: limits.waiting_max.0,
         }));
         let places = Arc::new(Semaphore::new(instances_max));
-        let long = Arc::default();
-        Ok(Engine {
-            speed,
-            code_hash,
-            wasmtime,
-            linker,
-            memory,
-            limits,
-            beside,
-            long,
-            places,
-            clock,
-        })
+        let bounds = Shared { memory, limits, beside, long: Arc::default(), places };
+        Engine::around(wasmtime, speed, bounds)
     }
 
     /// Starts a second engine, whose guests share every bound with those of this one.
@@ -116,11 +111,20 @@ impl Engine {
         let (limits, speed) = (Arc::clone(&self.limits), Speed::OfCompiling);
         // A pool takes address space, and gains nothing where code is slow.
         let wasmtime = wasmtime::Engine::new(&config(&limits, None, speed)).map_err(refused)?;
+        let (memory, beside) = (Arc::clone(&self.memory), Arc::clone(&self.beside));
+        let (long, places) = (Arc::clone(&self.long), Arc::clone(&self.places));
+        Engine::around(wasmtime, speed, Shared { memory, limits, beside, long, places })
+    }
+
+    fn around(
+        wasmtime: wasmtime::Engine,
+        speed: Speed,
+        shared: Shared,
+    ) -> Result<Engine, EngineError> {
+        let Shared { memory, limits, beside, long, places } = shared;
         let code_hash = code_hash(&wasmtime);
         let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
-        let (memory, beside) = (Arc::clone(&self.memory), Arc::clone(&self.beside));
-        let (long, places) = (Arc::clone(&self.long), Arc::clone(&self.places));
         Ok(Engine {
             speed,
             code_hash,

@@ -116,6 +116,8 @@ pub struct Reloader {
     /// The states of the files that were read last.
     pub(super) configured: Vec<Stamp>,
     pub(super) known: Vec<Stamp>,
+    /// What was remembered has a say in what is configured, and has changed.
+    pub(super) reread_due: bool,
 }
 
 /// What is worked at.
@@ -179,6 +181,7 @@ impl Reloader {
             watcher,
             configured: Vec::new(),
             known: Vec::new(),
+            reread_due: false,
         };
         reloader.configured = reloader.configured_now();
         reloader.known = reloader.known_now();

@@ -15,14 +15,13 @@ impl Reloader {
     /// Reads anew what the operator configured, and what is remembered, if that has changed.
     pub(super) async fn reread(&mut self) {
         let known = self.known_now();
-        let mut is_decided = false;
         if known != self.known {
             self.known = known;
-            is_decided = self.remember_anew();
+            self.reread_due |= self.remember_anew();
         }
         let configured = self.configured_now();
         let Some(reread) = self.settings.reread.clone() else { return };
-        if configured == self.configured && !is_decided {
+        if configured == self.configured && !self.reread_due {
             return;
         }
         // A file that is cut off is emptied first, and an empty one is valid.
@@ -32,7 +31,6 @@ impl Reloader {
             watcher.is_written(&path, &|_| true).then_some(())
         };
         if self.settings.configured_by.iter().any(|path| is_written(path).is_some()) {
-            self.known.clear();
             return;
         }
         let renewed = tokio::task::spawn_blocking(move || reread()).await;
@@ -41,6 +39,7 @@ impl Reloader {
             // There is another event.
             return;
         }
+        self.reread_due = false;
         // What could not be read is tried again.
         self.configured = if renewed.is_ok() { configured } else { Vec::new() };
         let before = self.misconfigured.take();

@@ -67,7 +67,7 @@ impl Pane {
         times.sort_unstable();
         let [p50, p99] = [50, 99].map(|share| times[(times.len() - 1) * share / 100]);
         format!(
-            "{} calls, {} failed; p50 {}, p99 {}, the last {}; Ctrl-C ends",
+            "calls: {}, failed: {}; p50 {}, p99 {}, the last {}; Ctrl-C ends",
             self.calls,
             self.failed,
             millis(p50),
@@ -89,7 +89,7 @@ mod tests {
         pane.times.extend([9, 1, 20].map(Duration::from_millis));
         assert_eq!(
             pane.line(),
-            "3 calls, 1 failed; p50 9.0 ms, p99 9.0 ms, the last 20 ms; Ctrl-C ends"
+            "calls: 3, failed: 1; p50 9.0 ms, p99 9.0 ms, the last 20 ms; Ctrl-C ends"
         );
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::failure::Failure;
 use super::super::home::Home;
+use super::super::ui::Ui;
 use super::source_folders;
 use crate::author::{self, BuildError, BuildRequest};
 use crate::host::Host;
@@ -138,7 +139,12 @@ impl Work {
     }
 
     /// Makes the plugins, and puts them where hosts find them. Returns their paths.
-    pub(super) async fn make(&mut self, home: &Home, host: &Host) -> Result<Vec<PathBuf>, Failure> {
+    pub(super) async fn make(
+        &mut self,
+        ui: &Ui,
+        home: &Home,
+        host: &Host,
+    ) -> Result<Vec<PathBuf>, Failure> {
         let failed = |error: BuildError| match error {
             BuildError::Compiler { .. } => Failure::rejected("the compiler says no, see above"),
             error => super::super::build::failure(&error),
@@ -172,7 +178,8 @@ impl Work {
         };
         let mut paths = Vec::new();
         for path in made {
-            if let Err(error) = host.own(&path).await {
+            // The first script has its runner compiled.
+            if let Err(error) = ui.while_waiting(host.own(&path), host.compiling()).await {
                 // What does not load is said when it is loaded.
                 tracing::debug!(%error, "it is loaded like what others made");
             }
