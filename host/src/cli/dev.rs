@@ -165,7 +165,7 @@ async fn step(
     let made = match work.make(ui, home, host).await {
         Ok(made) => made,
         Err(failure) => {
-            let took = show::millis(start.elapsed());
+            let took = pane::millis(start.elapsed());
             ui::error_line(&format!("not built ({took}): {}", failure.message()));
             ui::error_line("the build before keeps serving");
             return Ok(false);

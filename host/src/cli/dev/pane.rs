@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::show::millis;
 use crate::audit::Record;
 
 /// Calls whose times count; of more, the latest.
@@ -75,6 +74,12 @@ impl Pane {
             millis(*last)
         )
     }
+}
+
+/// A time as a person reads it.
+pub(super) fn millis(time: Duration) -> String {
+    let millis = time.as_secs_f64() * 1e3;
+    if millis < 10.0 { format!("{millis:.1} ms") } else { format!("{millis:.0} ms") }
 }
 
 #[cfg(test)]

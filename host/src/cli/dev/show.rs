@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
-use super::pane::Pane;
+use super::pane::{Pane, millis};
 use super::work::Work;
 use crate::audit::Follower;
 use crate::host::Host;
@@ -142,12 +142,6 @@ pub(super) fn calls(
         }
     }
     Ok(())
-}
-
-/// A time as a person reads it.
-pub(super) fn millis(time: Duration) -> String {
-    let millis = time.as_secs_f64() * 1e3;
-    if millis < 10.0 { format!("{millis:.1} ms") } else { format!("{millis:.0} ms") }
 }
 
 fn pretty(text: &str) -> String {
