@@ -2,6 +2,7 @@
 //! place to wait, and no plugin takes the turns of another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -42,6 +43,37 @@ async fn spin(limits: &str, count: usize) -> (usize, Vec<CallError>) {
     let (ran, refused): (Vec<_>, Vec<_>) = errors.partition(|error| error.code == Code::Deadline);
     assert!(refused.iter().all(|error| error.code == Code::Busy), "{refused:?}");
     (ran.len(), refused)
+}
+
+/// Threads that take all of every core, until this is dropped.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn start() -> Busy {
+        let ended = Arc::new(AtomicBool::new(false));
+        for _ in 0..cores() {
+            let ended = Arc::clone(&ended);
+            std::thread::spawn(move || while !ended.load(Ordering::Relaxed) {});
+        }
+        Busy(ended)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_computes_ends_though_others_never_rest() {
+    let lab = Lab::new().config("[limits]\nwall_time_max = \"20s\"\n");
+    let host = lab.with("json.wasm", guest("json")).host().await;
+    let _busy = Busy::start();
+    // If it had a core only where no other thread wants one, this would be most of a minute.
+    let given = json!({ "filter": "reduce range(200000) as $n (0; . + $n)", "json": null });
+    let answer = answer(&host, "json_query", given).await;
+    assert!(answer.contains("19999900000"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,6 +20,7 @@ mod loader;
 mod long;
 mod optional;
 mod own;
+mod priority;
 mod read;
 mod rights;
 mod runner;

@@ -19,6 +19,7 @@ use super::bindings::{Plugin, script};
 use super::compile::code_hash;
 use super::imports::{environment, errors, files, http};
 use super::long::LongGuests;
+use super::priority::be_prompt;
 use super::store::Guest;
 use crate::limits::{Limits, Share};
 use crate::turns::{Bounds, Turns};
@@ -335,6 +336,7 @@ impl Clock {
     }
 
     fn tick(&self, engine: &EngineWeak) {
+        be_prompt();
         let mut idle_ticks = 0;
         while let Some(engine) = engine.upgrade() {
             engine.increment_epoch();

@@ -15,6 +15,7 @@ use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::imports::files::StuckOpens;
 use super::imports::script::GuestScript;
+use super::long::Habit;
 use super::optional::Optional;
 use super::rights::{Authority, Rights};
 use super::secrets::{PluginSecrets, Secrets};
@@ -46,6 +47,8 @@ pub(super) struct Prepared {
     pub(super) client: Client,
     /// Values that it may be granted.
     pub(super) values: Arc<Values>,
+    /// Of what it does beside calls.
+    pub(super) habit: Arc<Habit>,
     /// It is probed: it sees an empty directory where it was granted none.
     pub(super) decoy: Option<Arc<TempDir>>,
     /// It was replaced or removed, and the time is over that its calls had to end.
@@ -65,6 +68,7 @@ pub(super) struct Values {
 pub(super) struct PluginTool {
     pub(super) spec: ToolSpec,
     pub(super) plugin: Arc<Prepared>,
+    habit: Arc<Habit>,
 }
 
 impl Tool for PluginTool {
@@ -143,6 +147,10 @@ impl Tool for PluginTool {
 }
 
 impl PluginTool {
+    pub(super) fn new(spec: ToolSpec, plugin: Arc<Prepared>) -> PluginTool {
+        PluginTool { spec, plugin, habit: Arc::default() }
+    }
+
     async fn run(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
         let meter = Arc::clone(&invocation.meter);
         let has_dirs = !invocation.dirs.is_empty();
@@ -220,7 +228,7 @@ impl PluginTool {
         let mut retired = self.plugin.retired.subscribe();
         let answer = tokio::select! {
             biased;
-            answer = engine.long.run(Arc::clone(&meter), running) => answer,
+            answer = engine.long.run(Arc::clone(&meter), &self.habit, running) => answer,
             Ok(_) = retired.wait_for(|retired| *retired) => Err(replaced(limits)),
         };
         answer.inspect(|output| meter.saw_output(output.len()))
@@ -271,6 +279,7 @@ impl Prepared {
             stuck_opens: Arc::clone(&self.stuck_opens),
             client: self.client.clone(),
             values,
+            habit: Arc::default(),
             decoy: self.decoy.clone(),
             retired: watch::Sender::new(false),
             authority: OnceLock::new(),
@@ -309,7 +318,7 @@ impl Prepared {
             };
             answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
         };
-        self.engine.long.run(meter, registering).await
+        self.engine.long.run(meter, &self.habit, registering).await
     }
 
     async fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<Plugin> {

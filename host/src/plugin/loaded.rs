@@ -86,7 +86,7 @@ impl Loaded {
         let prepared = Arc::new(self.prepared.renewed(values));
         let tool = |tool: &Arc<dyn Tool>| {
             let plugin = Arc::clone(&prepared);
-            Arc::new(PluginTool { spec: tool.spec().clone(), plugin }) as Arc<dyn Tool>
+            Arc::new(PluginTool::new(tool.spec().clone(), plugin)) as Arc<dyn Tool>
         };
         let tools = self.registration.tools.iter().map(tool).collect();
         let registration = Registration { tools, hooks: None, ..self.registration.clone() };

@@ -246,8 +246,7 @@ impl Loader {
         let Linked { surface, exported, .. } = &*code;
         let own = self.own_builds.has(&digest) || self.own_sources.contains(&candidate.path);
         let registered = self.register(&prepared, *exported, meter).await?;
-        let tool =
-            |spec| Arc::new(PluginTool { spec, plugin: Arc::clone(&prepared) }) as Arc<dyn Tool>;
+        let tool = |spec| Arc::new(PluginTool::new(spec, Arc::clone(&prepared))) as Arc<dyn Tool>;
         Ok(Loaded {
             registration: Registration {
                 source: SourceId::Plugin {
@@ -385,6 +384,7 @@ impl Loader {
             rules: Arc::clone(&self.rules),
             stuck_opens: Arc::default(),
             client: self.egress.client(),
+            habit: Arc::default(),
             decoy: self.decoy.clone(),
             values: self.values.load_full(),
             retired: watch::Sender::new(false),

@@ -1,11 +1,16 @@
 //! Guests that run long get out of the way of those that do not.
 //!
 //! A guest begins on the thread of whoever called it. Once it has had a CPU for a while, it goes
-//! on upon threads of its own: as many as there are cores, so it loses nothing where these are
-//! idle, and of a lower priority, so that a short call waits for no long one.
+//! on upon threads of its own that run where no other wants to: as many as there are cores, so it
+//! loses nothing where these are idle. Where they are not, it would wait for ever; so one that is
+//! starved there goes on upon threads that get their share, if a small one.
+
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -14,16 +19,22 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use super::engine::TICK;
+use super::priority::{be_idle, be_nicer};
 use crate::tool::Meter;
 
 /// How long a guest may have a CPU before it counts as long.
 const SHORT_MAX: Duration = Duration::from_millis(2);
 
+/// For how long a guest may have waited for a CPU among the idle threads, at most...
+const STARVED_MIN: Duration = Duration::from_millis(100);
+/// ... if that is so many times what it had. The nicer threads get more than that.
+const STARVED_RATIO: u32 = 10;
+
 /// Where long guests go on.
 #[derive(Debug, Default)]
 pub(super) struct LongGuests {
-    /// Made when there is the first one; none if threads cannot be had.
-    runtime: OnceLock<Option<Runtime>>,
+    idle: Threads,
+    nicer: Threads,
 }
 
 impl LongGuests {
@@ -35,66 +46,75 @@ impl LongGuests {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         meter: Arc<Meter>,
+        habit: &Arc<Habit>,
         guest: impl Future<Output = T> + Send + 'static,
     ) -> T {
-        let mut guest = Box::pin(timed(meter, guest));
-        let mut used: Option<Duration> = None;
-        let short = poll_fn(|context| {
-            // Most calls end with the first poll, and asking the kernel would cost them more than
-            // they gain. They yield after a tick, and may have lost their core meanwhile.
-            let (polled, took) = match used {
-                None => {
-                    let start = Instant::now();
-                    (guest.as_mut().poll(context), start.elapsed().min(TICK))
-                }
-                Some(_) => {
-                    let start = thread_time();
-                    (guest.as_mut().poll(context), thread_time().saturating_sub(start))
-                }
-            };
-            let used = *used.insert(used.unwrap_or_default() + took);
-            match polled {
-                Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                Poll::Pending if used >= SHORT_MAX => Poll::Ready(None),
-                Poll::Pending => {
-                    if took >= TICK / 2 {
-                        std::thread::yield_now();
+        let (guest, habit) = (Box::pin(guest), Arc::clone(habit));
+        let begins_long = habit.is_long();
+        let mut guest = Counted { guest, meter, habit, used: Duration::ZERO };
+        if !begins_long {
+            let short = poll_fn(|context| {
+                let used = guest.used;
+                match Pin::new(&mut guest).poll(context) {
+                    Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                    Poll::Pending if guest.used >= SHORT_MAX => Poll::Ready(None),
+                    Poll::Pending => {
+                        if guest.used.saturating_sub(used) >= TICK / 2 {
+                            std::thread::yield_now();
+                        }
+                        Poll::Pending
                     }
-                    Poll::Pending
                 }
+            });
+            if let Some(answer) = short.await {
+                return answer;
             }
-        });
-        if let Some(answer) = short.await {
-            return answer;
         }
-        match self.runtime.get_or_init(start) {
-            Some(runtime) => Stopped(runtime.spawn(stepping_back(guest))).await,
-            None => guest.await,
+        let starved = match self.idle.get("toolhost-idle", be_idle) {
+            None => return guest.await,
+            Some(threads) => match Stopped(threads.spawn(until_starved(guest))).await {
+                Ok(answer) => return answer,
+                Err(guest) => guest,
+            },
+        };
+        match self.nicer.get("toolhost-nice", be_nicer) {
+            None => starved.await,
+            Some(threads) => Stopped(threads.spawn(stepping_back(starved))).await,
         }
     }
 }
 
-impl Drop for LongGuests {
+/// Threads of one priority. They are started when there is the first guest for them; none if they
+/// cannot be had.
+#[derive(Debug, Default)]
+struct Threads(OnceLock<Option<Runtime>>);
+
+impl Threads {
+    fn get(&self, name: &str, on_start: fn()) -> Option<&Runtime> {
+        let start = || {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            Builder::new_multi_thread()
+                .worker_threads(cores)
+                .thread_name(name)
+                .on_thread_start(on_start)
+                .enable_all()
+                .build()
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "no threads for long calls; short ones wait for them");
+                })
+                .ok()
+        };
+        self.0.get_or_init(start).as_ref()
+    }
+}
+
+impl Drop for Threads {
     fn drop(&mut self) {
-        // Whoever waited for them is gone, and so are they.
-        if let Some(Some(runtime)) = self.runtime.take() {
+        // Whoever waited for the guests is gone, and so are they.
+        if let Some(Some(runtime)) = self.0.take() {
             runtime.shutdown_background();
         }
     }
-}
-
-fn start() -> Option<Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread()
-        .worker_threads(cores)
-        .thread_name("toolhost-long")
-        .on_thread_start(be_nicer)
-        .enable_all()
-        .build()
-        .inspect_err(
-            |error| tracing::warn!(%error, "no threads for long calls; short ones wait for them"),
-        )
-        .ok()
 }
 
 /// How long this thread has had a CPU.
@@ -103,70 +123,34 @@ fn thread_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// On Linux the priority is of the thread; elsewhere it would be of the whole process.
-fn be_nicer() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = priority::be_nicer() {
-        tracing::warn!(%error, "long calls have the priority of short ones");
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod priority {
-    use std::io::{Error, Result};
-    use std::time::Duration;
-
-    use rustix::process::{getpriority_process, setpriority_process};
-
-    /// By how much the threads of long guests are nicer than others: a tenth of the weight.
-    const NICER_BY: i32 = 10;
-    /// For how long such a thread keeps its core though another has woken: the least there is. The
-    /// kernel otherwise protects it for some milliseconds, also against threads of higher priority.
-    const SLICE: Duration = Duration::from_micros(100);
-
-    pub(super) fn be_nicer() -> Result<()> {
-        let nice = (getpriority_process(None)? + NICER_BY).min(19);
-        // Kernels before 3.14 do not know it, and those before 6.12 no slices.
-        with_slice(nice).or_else(|_| Ok(setpriority_process(None, nice)?))
-    }
-
-    #[expect(unsafe_code, reason = "no crate has this system call with a slice")]
-    fn with_slice(nice: i32) -> Result<()> {
-        /// `struct sched_attr` of the kernel, in its first version.
-        #[repr(C)]
-        struct Attributes {
-            size: u32,
-            policy: u32,
-            flags: u64,
-            nice: i32,
-            priority: u32,
-            runtime: u64,
-            deadline: u64,
-            period: u64,
+/// Runs a guest on a thread that has a CPU only where no other wants it; gives it back if that is
+/// hardly ever.
+async fn until_starved<F: Future>(guest: Counted<F>) -> Result<F::Output, Counted<F>> {
+    let (had, mut guest) = (guest.used, Some(guest));
+    let mut waited = Duration::ZERO;
+    poll_fn(|context| {
+        let Some(running) = &mut guest else { return Poll::Pending };
+        let (start, used) = (Instant::now(), running.used);
+        if let Poll::Ready(answer) = Pin::new(&mut *running).poll(context) {
+            return Poll::Ready(Ok(answer));
         }
-        let attributes = Attributes {
-            size: size_of::<Attributes>() as u32,
-            policy: libc::SCHED_OTHER.cast_unsigned(),
-            flags: 0,
-            nice,
-            priority: 0,
-            runtime: SLICE.as_nanos() as u64,
-            deadline: 0,
-            period: 0,
-        };
-        // SAFETY: the kernel reads as many bytes as `size` says, which is all of the structure.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-        if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
-    }
+        waited += start.elapsed().saturating_sub(running.used.saturating_sub(used));
+        let starves = waited >= STARVED_MIN
+            && waited >= running.used.saturating_sub(had).saturating_mul(STARVED_RATIO);
+        match guest.take_if(|_| starves) {
+            Some(guest) => Poll::Ready(Err(guest)),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Runs a guest, and lets other threads go first whenever it has yielded. Some kernels give a core to
 /// a thread that has woken only when the one that has it comes by, which a guest does not: that would
 /// be at the next tick of the kernel, some milliseconds later.
-async fn stepping_back<T>(guest: impl Future<Output = T>) -> T {
-    let mut guest = std::pin::pin!(guest);
+async fn stepping_back<F: Future>(mut guest: Counted<F>) -> F::Output {
     poll_fn(|context| {
-        let polled = guest.as_mut().poll(context);
+        let polled = Pin::new(&mut guest).poll(context);
         if polled.is_pending() {
             std::thread::yield_now();
         }
@@ -195,13 +179,59 @@ impl<T> Drop for Stopped<T> {
     }
 }
 
-async fn timed<T>(meter: Arc<Meter>, guest: impl Future<Output = T>) -> T {
-    let mut guest = std::pin::pin!(guest);
-    poll_fn(|context| {
-        let start = Instant::now();
-        let polled = guest.as_mut().poll(context);
-        meter.guest_ran(start.elapsed());
+/// How long the guests of one tool lately had a CPU, on average: those of a tool that always takes
+/// long begin where they would go on, since a guest cannot be moved in the midst of an instruction,
+/// and one may take a while: to copy megabytes, say.
+#[derive(Debug, Default)]
+pub(super) struct Habit {
+    micros: AtomicU32,
+}
+
+impl Habit {
+    /// The average from which guests begin as long ones.
+    const LONG: Duration = Duration::from_micros(2_500);
+    /// One guest counts as no more than this, so that a tool does not long pay for a single call.
+    const ONE_MAX: Duration = Duration::from_millis(16);
+    /// Over how many guests the average goes.
+    const GUESTS: u32 = 8;
+
+    fn is_long(&self) -> bool {
+        u128::from(self.micros.load(Ordering::Relaxed)) >= Habit::LONG.as_micros()
+    }
+
+    fn saw(&self, used: Duration) {
+        let used = u32::try_from(used.min(Habit::ONE_MAX).as_micros()).unwrap_or(u32::MAX);
+        // Where two end at the same time, one of them may not count.
+        let before = self.micros.load(Ordering::Relaxed);
+        let after = (before * (Habit::GUESTS - 1) + used) / Habit::GUESTS;
+        self.micros.store(after, Ordering::Relaxed);
+    }
+}
+
+/// A guest whose time with a CPU is counted.
+struct Counted<F> {
+    guest: Pin<Box<F>>,
+    meter: Arc<Meter>,
+    habit: Arc<Habit>,
+    used: Duration,
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<F::Output> {
+        // Not the time that passed: it may have lost its core meanwhile.
+        let before = thread_time();
+        let polled = self.guest.as_mut().poll(context);
+        let took = thread_time().saturating_sub(before);
+        self.meter.guest_ran(took);
+        self.used += took;
         polled
-    })
-    .await
+    }
+}
+
+impl<F> Drop for Counted<F> {
+    fn drop(&mut self) {
+        self.habit.saw(self.used);
+    }
 }

@@ -71,7 +71,7 @@ impl Prepared {
                     "its {what} found no place to wait: {waiting} wait, and `waiting_max` is {most}"
                 )
             })?;
-            self.engine.long.run(meter, asking).await
+            self.engine.long.run(meter, &self.habit, asking).await
         };
         tokio::time::timeout(time_max, in_turn).await.unwrap_or_else(|_| {
             let time_max = humantime::format_duration(time_max);
