@@ -3,7 +3,8 @@
 //! A guest begins on the thread of whoever called it. Once it has had a CPU for a while, it goes
 //! on upon threads of its own that run where no other wants to: as many as there are cores, so it
 //! loses nothing where these are idle. Where they are not, it would wait for ever; so one that is
-//! starved there goes on upon threads that get their share, if a small one.
+//! starved there, and for a while each after it, goes on upon threads that get their share, if a
+//! small one.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ mod tests;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -29,12 +30,16 @@ const SHORT_MAX: Duration = Duration::from_millis(2);
 const STARVED_MIN: Duration = Duration::from_millis(100);
 /// ... if that is so many times what it had. The nicer threads get more than that.
 const STARVED_RATIO: u32 = 10;
+/// For how long no other tries the idle threads after one was starved there.
+const AVOIDED_TIME: Duration = Duration::from_secs(5);
 
 /// Where long guests go on.
 #[derive(Debug, Default)]
 pub(super) struct LongGuests {
     idle: Threads,
     nicer: Threads,
+    /// When a guest was last starved.
+    starved: Mutex<Option<Instant>>,
 }
 
 impl LongGuests {
@@ -70,17 +75,31 @@ impl LongGuests {
                 return answer;
             }
         }
-        let starved = match self.idle.get("toolhost-idle", be_idle) {
-            None => return guest.await,
+        let guest = match self.idle_threads() {
+            None => guest,
             Some(threads) => match Stopped(threads.spawn(until_starved(guest))).await {
                 Ok(answer) => return answer,
-                Err(guest) => guest,
+                Err(guest) => {
+                    self.saw_starved();
+                    guest
+                }
             },
         };
         match self.nicer.get("toolhost-nice", be_nicer) {
-            None => starved.await,
-            Some(threads) => Stopped(threads.spawn(stepping_back(starved))).await,
+            None => guest.await,
+            Some(threads) => Stopped(threads.spawn(stepping_back(guest))).await,
         }
+    }
+
+    /// None while others take all cores.
+    fn idle_threads(&self) -> Option<&Runtime> {
+        let starved = *self.starved.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_avoided = starved.is_some_and(|last| last.elapsed() < AVOIDED_TIME);
+        if is_avoided { None } else { self.idle.get("toolhost-idle", be_idle) }
+    }
+
+    fn saw_starved(&self) {
+        *self.starved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 }
 
