@@ -14,7 +14,7 @@ use crate::Options;
 use crate::latencies::millis;
 use crate::load::{self, Arrivals, Phase, Tally, lock};
 use crate::tools::{self, Kind, Nature};
-use crate::vitals::{Stays, Watching};
+use crate::vitals::{Cores, Stays, Watching};
 
 /// How much longer the p99 of a good tool may be beside hostile ones.
 const P99_RATIO_MAX: f64 = 2.0;
@@ -57,15 +57,22 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
         load::run(host, &kinds, &arrivals)
     };
     phase(WARM_UP, false, &host);
+    let begin = Cores::now();
     let quiet = phase(quiet_time, false, &host);
+    let between = Cores::now();
     let watching = Watching::start();
     let mixed = phase(mixed_time, true, &host);
-    let vitals = watching.end();
+    let (vitals, end) = (watching.end(), Cores::now());
 
     let mut broken = Vec::new();
     tools_table(&kinds, &quiet, &mixed, &mut broken);
     rates(&kinds, "quiet", &quiet, &mut broken, (options.rate, quiet_time, false));
     rates(&kinds, "mixed", &mixed, &mut broken, (options.rate, mixed_time, true));
+    println!(
+        "cores: other machines took {:.1} % of them in the quiet part and {:.1} % in the other; from 1 % on, times say little",
+        between.lost_since(begin) * 100.0,
+        end.lost_since(between) * 100.0,
+    );
     STAYS.table(&vitals, &mut broken);
     broken
 }

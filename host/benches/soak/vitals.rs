@@ -36,6 +36,33 @@ impl Vitals {
     }
 }
 
+/// What the machine did with its cores up to a moment. A virtual one loses time to its neighbours,
+/// and nothing within it can help that.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cores {
+    all: u64,
+    lost: u64,
+}
+
+impl Cores {
+    /// Nothing where the kernel does not tell.
+    pub(crate) fn now() -> Cores {
+        /// The place of `steal` in the line; the two behind it are counted in others.
+        const STEAL: usize = 7;
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = stat.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        let all = ticks.iter().take(STEAL + 1).sum();
+        Cores { all, lost: ticks.get(STEAL).copied().unwrap_or_default() }
+    }
+
+    /// The share that was lost since then.
+    pub(crate) fn lost_since(self, before: Cores) -> f64 {
+        (self.lost - before.lost) as f64 / (self.all - before.all).max(1) as f64
+    }
+}
+
 /// Looks every second, until it is asked what it saw.
 pub(crate) struct Watching {
     stopped: Arc<AtomicBool>,
