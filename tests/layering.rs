@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `host/src`, by level.
 const ROOMS: [&[&str]; 12] = [
-    &["limits", "record", "text", "turns"],
+    &["limits", "record", "runtime", "text", "turns"],
     &["tool"],
     &[
         "arguments",

@@ -31,6 +31,7 @@ use tokio_rustls::rustls;
 
 use crate::authority::address::Reach;
 use crate::limits::Limits;
+use crate::runtime::Home;
 
 pub use error::{RootError, SendError};
 pub use resolve::{Resolver, SystemResolver};
@@ -122,6 +123,7 @@ impl Egress {
             )),
             pool: Arc::default(),
             bounds: self.bounds,
+            home: Home::here(),
         }
     }
 }
@@ -136,9 +138,24 @@ pub struct Client {
     connector: Arc<connect::Connector>,
     pool: Arc<pool::Pool>,
     bounds: Bounds,
+    /// Where its connections are: they stay for other calls.
+    home: Home,
 }
 
 impl Client {
+    async fn connect(
+        &self,
+        key: &pool::Key,
+        time: Duration,
+    ) -> Result<pool::Connection, SendError> {
+        let (connector, key) = (Arc::clone(&self.connector), key.clone());
+        let connecting = async move { connector.connect(&key.target, key.reach, time).await };
+        self.home.run(connecting).await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(SendError::BadRequest { problem: "the host is stopping".to_owned() }),
+        })
+    }
+
     /// Sends a request and returns the head of its response, with a body that is read as it
     /// comes.
     ///
@@ -180,7 +197,7 @@ impl Client {
             let is_new = kept.is_none();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connector.connect(&key.target, reach, connect_time).await?,
+                None => self.connect(&key, connect_time).await?,
             };
             let sending = connection.sender.try_send_request(request);
             let sent = match times.first_byte {

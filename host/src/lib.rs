@@ -5,7 +5,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`limits`], [`record`], [`text`], [`turns`] | every bound; files that many processes change; text of strangers made safe to show, or suspect; who goes next |
+//! | [`limits`], [`record`], [`runtime`], [`text`], [`turns`] | every bound; files that many processes change; where work is at home; text of strangers made safe to show, or suspect; who goes next |
 //! | [`tool`] | the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
@@ -23,6 +23,7 @@
 
 pub mod limits;
 pub mod record;
+pub mod runtime;
 pub mod text;
 pub mod turns;
 

@@ -22,6 +22,7 @@ use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
 use crate::limits::Limits;
+use crate::runtime::Home;
 pub use builds::{Builds, Kept, Worth};
 use file::{Change, Connections, Expected, Lookup, Place, Problem};
 
@@ -59,6 +60,7 @@ impl Stores {
             id: id.to_owned(),
             place: self.folder.as_deref().map(|state| Place::new(state, folder, id)),
             limits: Arc::clone(&self.limits),
+            home: Home::here(),
             connections: ArcSwapOption::empty(),
             opening: tokio::sync::Mutex::default(),
         });
@@ -92,6 +94,7 @@ pub struct Kv {
     place: Option<Place>,
     limits: Arc<Limits>,
     connections: ArcSwapOption<Connections>,
+    home: Home,
     /// Held while the connections are made.
     opening: tokio::sync::Mutex<()>,
 }
@@ -240,8 +243,7 @@ impl Kv {
             return Ok(connections);
         }
         let (place, limits) = (place.clone(), Arc::clone(&self.limits));
-        let opened = tokio::task::spawn_blocking(move || file::open(&place, &limits)).await;
-        let opened = opened.map_err(|_| self.stopping())?;
+        let opened = self.blocking(move || file::open(&place, &limits)).await?;
         let connections = Arc::new(opened.map_err(|problem| self.explain(problem))?);
         self.connections.store(Some(Arc::clone(&connections)));
         Ok(connections)
@@ -255,8 +257,17 @@ impl Kv {
     ) -> Result<T, StoreError> {
         // The turn goes with the work, also when the caller goes away.
         let mut writer = Arc::clone(&connections.writer).lock_owned().await;
-        let done = tokio::task::spawn_blocking(move || work(&mut writer)).await;
-        done.map_err(|_| self.stopping())?.map_err(|problem| self.explain(problem))
+        let done = self.blocking(move || work(&mut writer)).await?;
+        done.map_err(|problem| self.explain(problem))
+    }
+
+    /// On a thread of the host, not of a guest that runs long: others wait for its end.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let done = self.home.run(async { tokio::task::spawn_blocking(work).await }).await;
+        done.and_then(|done| done).map_err(|_| self.stopping())
     }
 
     fn stopping(&self) -> StoreError {

@@ -68,11 +68,13 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
     tools_table(&kinds, &quiet, &mixed, &mut broken);
     rates(&kinds, "quiet", &quiet, &mut broken, (options.rate, quiet_time, false));
     rates(&kinds, "mixed", &mixed, &mut broken, (options.rate, mixed_time, true));
-    println!(
-        "cores: other machines took {:.1} % of them in the quiet part and {:.1} % in the other; from 1 % on, times say little",
-        between.lost_since(begin) * 100.0,
-        end.lost_since(between) * 100.0,
-    );
+    if let (Some(begin), Some(between), Some(end)) = (begin, between, end) {
+        println!(
+            "cores: other machines took {:.1} % of them in the quiet part and {:.1} % in the other; from 1 % on, times say little",
+            between.lost_since(begin) * 100.0,
+            end.lost_since(between) * 100.0,
+        );
+    }
     STAYS.table(&vitals, &mut broken);
     broken
 }

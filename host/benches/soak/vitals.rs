@@ -45,21 +45,24 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// Nothing where the kernel does not tell.
-    pub(crate) fn now() -> Cores {
+    /// None where the kernel does not tell.
+    pub(crate) fn now() -> Option<Cores> {
         /// The place of `steal` in the line; the two behind it are counted in others.
         const STEAL: usize = 7;
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = stat.lines().next().unwrap_or_default();
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let line = stat.lines().next()?;
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
         let all = ticks.iter().take(STEAL + 1).sum();
-        Cores { all, lost: ticks.get(STEAL).copied().unwrap_or_default() }
+        Some(Cores { all, lost: *ticks.get(STEAL)? })
     }
 
     /// The share that was lost since then.
     pub(crate) fn lost_since(self, before: Cores) -> f64 {
-        (self.lost - before.lost) as f64 / (self.all - before.all).max(1) as f64
+        // Some of these numbers may go back a little.
+        let [lost, all] =
+            [self.lost.saturating_sub(before.lost), self.all.saturating_sub(before.all)];
+        lost as f64 / all.max(1) as f64
     }
 }
 

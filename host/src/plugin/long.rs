@@ -2,17 +2,16 @@
 //!
 //! A guest begins on the thread of whoever called it. Once it has had a CPU for a while, it goes
 //! on upon threads of its own that run where no other wants to: as many as there are cores, so it
-//! loses nothing where these are idle. Where they are not, it would wait for ever; so one that is
-//! starved there, and for a while each after it, goes on upon threads that get their share, if a
-//! small one.
+//! loses nothing where these are idle. Where they are not, it would wait for ever; so as soon as
+//! anything is starved there, all of them go on upon threads that get their share, if a small one.
 
 #[cfg(test)]
 mod tests;
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -26,20 +25,29 @@ use crate::tool::Meter;
 /// How long a guest may have a CPU before it counts as long.
 const SHORT_MAX: Duration = Duration::from_millis(2);
 
-/// For how long a guest may have waited for a CPU among the idle threads, at most...
+/// For how long a guest must have waited for a CPU on an idle thread to count as starved there...
 const STARVED_MIN: Duration = Duration::from_millis(100);
 /// ... if that is so many times what it had. The nicer threads get more than that.
 const STARVED_RATIO: u32 = 10;
-/// For how long no other tries the idle threads after one was starved there.
+/// For how long a task that has nothing to do may wait for an idle thread.
+const SERVED_MAX: Duration = Duration::from_millis(150);
+/// How often whoever waits for a guest looks whether it is served.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// For how long no guest is given to the idle threads after one was starved there.
 const AVOIDED_TIME: Duration = Duration::from_secs(5);
 
 /// Where long guests go on.
 #[derive(Debug, Default)]
-pub(super) struct LongGuests {
+pub(super) struct LongGuests(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
     idle: Threads,
     nicer: Threads,
     /// When a guest was last starved.
     starved: Mutex<Option<Instant>>,
+    /// Somebody looks whether the idle threads do anything.
+    looking: AtomicBool,
 }
 
 impl LongGuests {
@@ -75,31 +83,138 @@ impl LongGuests {
                 return answer;
             }
         }
-        let guest = match self.idle_threads() {
-            None => guest,
-            Some(threads) => match Stopped(threads.spawn(until_starved(guest))).await {
-                Ok(answer) => return answer,
-                Err(guest) => {
-                    self.saw_starved();
-                    guest
-                }
-            },
+        let guest = match self.0.try_idle(guest).await {
+            Ok(answer) => return answer,
+            Err(guest) => guest,
         };
-        match self.nicer.get("toolhost-nice", be_nicer) {
+        match self.0.nicer() {
             None => guest.await,
             Some(threads) => Stopped(threads.spawn(stepping_back(guest))).await,
         }
     }
+}
+
+impl Shared {
+    fn nicer(&self) -> Option<&Runtime> {
+        self.nicer.get("toolhost-nice", be_nicer)
+    }
+
+    /// Runs a guest on the idle threads, and gives it back if these are not served.
+    async fn try_idle<F>(self: &Arc<Self>, guest: Counted<F>) -> Result<F::Output, Counted<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let Some(threads) = self.idle_threads() else { return Err(guest) };
+        self.look();
+        let guest = Arc::new(Lent { guest: Mutex::new(Some(guest)), cancelled: false.into() });
+        let task = threads.spawn(until_starved(Arc::clone(self), Arc::clone(&guest)));
+        let mut lent = Lending { shared: Arc::clone(self), guest, task: Stopped(task) };
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut lent.task => match answer {
+                    Some(answer) => return Ok(answer),
+                    None => break,
+                },
+                () = tokio::time::sleep(LOOK_EVERY) => {
+                    self.look();
+                    // It may have waited since it came, without having been looked at once.
+                    if self.is_avoided() && let Some(guest) = lent.guest.take_if_not_running() {
+                        return Err(guest);
+                    }
+                }
+            }
+        }
+        // It is not running any more: it was what ended.
+        Err(lock(&lent.guest.guest).take().expect("nobody else takes it"))
+    }
 
     /// None while others take all cores.
-    fn idle_threads(&self) -> Option<&Runtime> {
-        let starved = *self.starved.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_avoided = starved.is_some_and(|last| last.elapsed() < AVOIDED_TIME);
-        if is_avoided { None } else { self.idle.get("toolhost-idle", be_idle) }
+    fn idle_threads(self: &Arc<Self>) -> Option<&Runtime> {
+        let starved = *lock(&self.starved);
+        match starved.map(|last| last.elapsed()) {
+            None => self.idle.get("toolhost-idle", be_idle),
+            Some(ago) => {
+                if ago >= AVOIDED_TIME {
+                    // Not with a guest: they stay away until this was seen to go well.
+                    self.look();
+                }
+                None
+            }
+        }
+    }
+
+    /// Has a task without any work run on the idle threads, and sees whether it does in time. Not by
+    /// the guest's own caller, which may have less patience.
+    fn look(self: &Arc<Self>) {
+        let Some(threads) = self.idle.get("toolhost-idle", be_idle) else { return };
+        if self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (shared, task) = (Arc::downgrade(self), threads.spawn(async {}));
+        tokio::spawn(async move {
+            let was_served = tokio::time::timeout(SERVED_MAX, task).await.is_ok();
+            if let Some(shared) = shared.upgrade() {
+                let mut starved = lock(&shared.starved);
+                if !was_served {
+                    *starved = Some(Instant::now());
+                } else if starved.is_some_and(|last| last.elapsed() >= AVOIDED_TIME) {
+                    *starved = None;
+                }
+                shared.looking.store(false, Ordering::Release);
+            }
+        });
+    }
+
+    fn is_avoided(&self) -> bool {
+        lock(&self.starved).is_some()
     }
 
     fn saw_starved(&self) {
-        *self.starved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.starved) = Some(Instant::now());
+    }
+
+    /// Drops a guest where that takes no long time of threads that others wait for: what it holds may
+    /// be hundreds of megabytes.
+    fn drop_elsewhere<F: Send + 'static>(&self, guest: Counted<F>) {
+        match self.nicer() {
+            Some(threads) => drop(threads.spawn(async move { drop(guest) })),
+            None => drop(guest),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A guest that panicked is dropped, and the rest has no state in between.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A guest that the idle threads run, and that its owner can take back between two of its steps.
+struct Lent<F> {
+    guest: Mutex<Option<Counted<F>>>,
+    cancelled: AtomicBool,
+}
+
+impl<F> Lent<F> {
+    fn take_if_not_running(&self) -> Option<Counted<F>> {
+        self.guest.try_lock().ok()?.take()
+    }
+}
+
+/// Stops the guest when it is dropped.
+struct Lending<F: Future<Output: Send> + Send + 'static> {
+    shared: Arc<Shared>,
+    guest: Arc<Lent<F>>,
+    task: Stopped<Option<F::Output>>,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Drop for Lending<F> {
+    fn drop(&mut self) {
+        // What runs at this moment sees it when it yields.
+        self.guest.cancelled.store(true, Ordering::Release);
+        if let Some(guest) = self.guest.take_if_not_running() {
+            self.shared.drop_elsewhere(guest);
+        }
     }
 }
 
@@ -142,24 +257,32 @@ fn thread_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Runs a guest on a thread that has a CPU only where no other wants it; gives it back if that is
-/// hardly ever.
-async fn until_starved<F: Future>(guest: Counted<F>) -> Result<F::Output, Counted<F>> {
-    let (had, mut guest) = (guest.used, Some(guest));
-    let mut waited = Duration::ZERO;
+/// Runs a guest on a thread that has a CPU only where no other wants it; ends without an answer if
+/// that is hardly ever, or if the guest was taken away.
+async fn until_starved<F>(shared: Arc<Shared>, lent: Arc<Lent<F>>) -> Option<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (mut waited, mut had) = (Duration::ZERO, Duration::ZERO);
     poll_fn(|context| {
-        let Some(running) = &mut guest else { return Poll::Pending };
-        let (start, used) = (Instant::now(), running.used);
-        if let Poll::Ready(answer) = Pin::new(&mut *running).poll(context) {
-            return Poll::Ready(Ok(answer));
+        let mut place = lock(&lent.guest);
+        let Some(guest) = place.as_mut() else { return Poll::Ready(None) };
+        let (start, used) = (Instant::now(), guest.used);
+        if let Poll::Ready(answer) = Pin::new(&mut *guest).poll(context) {
+            *place = None;
+            return Poll::Ready(Some(answer));
         }
-        waited += start.elapsed().saturating_sub(running.used.saturating_sub(used));
-        let starves = waited >= STARVED_MIN
-            && waited >= running.used.saturating_sub(had).saturating_mul(STARVED_RATIO);
-        match guest.take_if(|_| starves) {
-            Some(guest) => Poll::Ready(Err(guest)),
-            None => Poll::Pending,
+        let took = guest.used.saturating_sub(used);
+        had += took;
+        waited += start.elapsed().saturating_sub(took);
+        if waited >= STARVED_MIN && waited >= had.saturating_mul(STARVED_RATIO) {
+            shared.saw_starved();
         }
+        if lent.cancelled.load(Ordering::Acquire) {
+            place.take().into_iter().for_each(|guest| shared.drop_elsewhere(guest));
+            return Poll::Ready(None);
+        }
+        if shared.is_avoided() { Poll::Ready(None) } else { Poll::Pending }
     })
     .await
 }
@@ -239,15 +362,12 @@ impl<F: Future> Future for Counted<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<F::Output> {
-        let start = Instant::now();
-        // Most calls end with the first poll, and asking the kernel twice would cost them more than
-        // they gain. They yield after a tick, and may have lost their core meanwhile.
-        let before = (!self.used.is_zero()).then(thread_time);
+        let (start, before) = (Instant::now(), thread_time());
         let polled = self.guest.as_mut().poll(context);
-        let took = match before {
-            None => start.elapsed().min(TICK),
-            Some(before) => thread_time().saturating_sub(before),
-        };
+        let elapsed = start.elapsed();
+        // Most calls end soon, and asking the kernel again would cost them more than they gain. In
+        // a long time it may have lost its core.
+        let took = if elapsed < TICK / 2 { elapsed } else { thread_time().saturating_sub(before) };
         self.meter.guest_ran(took);
         self.used += took;
         polled

@@ -1,12 +1,12 @@
 //! Which threads have a core first. On Linux this is of a thread; elsewhere it would be of the whole
 //! process, so nothing is done there.
 
-/// For threads that are to run only where no other wants to: the kernel counts a core that runs such
-/// a thread as one that is free.
+/// For threads that are to run only where no other of this process wants to: the kernel counts a core
+/// that runs such a thread as one that is free. Where it does not know that, they are nicer at least.
 pub(super) fn be_idle() {
     #[cfg(target_os = "linux")]
-    if let Err(error) = linux::be_idle() {
-        tracing::warn!(%error, "long calls have the priority of short ones");
+    if let Err(error) = linux::be_idle().or_else(|_| linux::be_nicer()) {
+        warn_once(&error);
     }
 }
 
@@ -15,8 +15,14 @@ pub(super) fn be_idle() {
 pub(super) fn be_nicer() {
     #[cfg(target_os = "linux")]
     if let Err(error) = linux::be_nicer() {
-        tracing::warn!(%error, "starved calls have the priority of others");
+        warn_once(&error);
     }
+}
+
+#[cfg(target_os = "linux")]
+fn warn_once(error: &std::io::Error) {
+    static WARNED: std::sync::Once = std::sync::Once::new();
+    WARNED.call_once(|| tracing::warn!(%error, "long calls have the priority of short ones"));
 }
 
 /// For a thread that has little to do, and on time: it waits for none that has more to do.
@@ -48,6 +54,13 @@ mod linux {
     }
 
     pub(super) fn be_prompt() -> Result<()> {
+        // Whoever runs all of toolhost by another rule knows better.
+        #[expect(unsafe_code, reason = "no crate has this system call")]
+        // SAFETY: it has no arguments but a number.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        if policy != libc::SCHED_OTHER {
+            return Ok(());
+        }
         set(libc::SCHED_OTHER, getpriority_process(None)?)
     }
 

@@ -1,3 +1,5 @@
+//! Which guests go on upon which threads.
+
 use std::thread;
 
 use super::*;
@@ -50,7 +52,47 @@ async fn tools_that_always_take_long_begin_there() {
 #[tokio::test]
 async fn where_one_was_starved_no_other_goes_on() {
     let (guests, habit) = (LongGuests::default(), Arc::default());
-    guests.saw_starved();
+    guests.0.saw_starved();
     let end = ends_on(&guests, &habit, Duration::from_millis(20)).await;
     assert_eq!(end, "toolhost-nice");
+}
+
+#[tokio::test]
+async fn one_that_is_starved_goes_on_with_a_share() {
+    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let guest = async {
+        for time in [Duration::from_millis(3), STARVED_MIN + Duration::from_millis(50)] {
+            let start = thread_time();
+            while thread_time().saturating_sub(start) < Duration::from_millis(3) {}
+            tokio::task::yield_now().await;
+            // As if another had the core.
+            thread::sleep(time);
+            tokio::task::yield_now().await;
+        }
+        thread::current().name().unwrap_or_default().to_owned()
+    };
+    let end = guests.run(Arc::new(Meter::default()), &habit, guest).await;
+    assert_eq!((end.as_str(), guests.0.is_avoided()), ("toolhost-nice", true));
+}
+
+#[tokio::test]
+async fn a_guest_that_waits_on_idle_threads_is_dropped_with_its_caller() {
+    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let held = Arc::new(());
+    let holds = Arc::clone(&held);
+    let guest = async move {
+        let start = thread_time();
+        while thread_time().saturating_sub(start) < SHORT_MAX {}
+        tokio::task::yield_now().await;
+        std::future::pending::<()>().await;
+        drop(holds);
+    };
+    let run = guests.run(Arc::new(Meter::default()), &habit, guest);
+    assert!(tokio::time::timeout(Duration::from_millis(100), run).await.is_err());
+    let gone = async {
+        while Arc::strong_count(&held) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is dropped");
 }

@@ -1,0 +1,45 @@
+//! Work that goes on where it was at home, whoever asks for it: what a guest begins on a thread of
+//! low priority would otherwise stay there, and others would wait for it.
+
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinHandle};
+
+/// The runtime of whoever made this; none if there was none.
+#[derive(Clone, Debug)]
+pub struct Home(Option<Handle>);
+
+impl Home {
+    /// The runtime that this is called in.
+    pub fn here() -> Home {
+        Home(Handle::try_current().ok())
+    }
+
+    /// Runs a future at home; where that is here, as a part of the caller.
+    ///
+    /// # Errors
+    /// If the future panics, or its runtime has ended.
+    ///
+    /// # Cancel safety
+    /// As that of the future.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        match &self.0 {
+            Some(home) if Handle::current().id() != home.id() => {
+                let mut task = Ended(home.spawn(work));
+                (&mut task.0).await
+            }
+            _ => Ok(work.await),
+        }
+    }
+}
+
+/// A task that ends when this is dropped.
+struct Ended<T>(JoinHandle<T>);
+
+impl<T> Drop for Ended<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
