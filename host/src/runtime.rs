@@ -2,7 +2,8 @@
 //! low priority would otherwise stay there, and others would wait for it.
 
 use tokio::runtime::Handle;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The runtime of whoever made this; none if there was none.
 #[derive(Clone, Debug)]
@@ -27,19 +28,9 @@ impl Home {
     ) -> Result<T, JoinError> {
         match &self.0 {
             Some(home) if Handle::current().id() != home.id() => {
-                let mut task = Ended(home.spawn(work));
-                (&mut task.0).await
+                AbortOnDropHandle::new(home.spawn(work)).await
             }
             _ => Ok(work.await),
         }
-    }
-}
-
-/// A task that ends when this is dropped.
-struct Ended<T>(JoinHandle<T>);
-
-impl<T> Drop for Ended<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

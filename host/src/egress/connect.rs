@@ -13,9 +13,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, client::Resumption, crypto::ring};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{self, RootError, SendError};
-use super::pool::{Connection, Task};
+use super::pool::Connection;
 use super::request::{Host, Target};
 use super::resolve::Resolver;
 use crate::authority::address::{self, Reach};
@@ -158,7 +159,7 @@ impl Connector {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| error::of_exchange(&error, self.head_bytes_max))?;
-        let task = Task(tokio::spawn(async move {
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
             if let Err(error) = exchange.await {
                 // Whoever waits for the response hears of it by the response.
                 tracing::debug!(%error, "an HTTP connection broke");

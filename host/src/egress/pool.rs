@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::http1::SendRequest;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::body::Upload;
 use super::request::Target;
@@ -22,16 +22,7 @@ const IDLE_MAX: usize = 64;
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Upload>,
     /// What moves the bytes.
-    pub(super) _task: Task,
-}
-
-/// A task that ends when its owner goes.
-pub(super) struct Task(pub(super) JoinHandle<()>);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    pub(super) _task: AbortOnDropHandle<()>,
 }
 
 /// For which requests a connection may be used.
@@ -51,7 +42,7 @@ pub(super) struct Pool {
 struct Idle {
     waiting: Vec<Waiting>,
     /// Lets go of connections whose time is over; there is one while any waits.
-    reaper: Option<Task>,
+    reaper: Option<AbortOnDropHandle<()>>,
 }
 
 struct Waiting {
@@ -84,7 +75,7 @@ impl Pool {
         }
         idle.waiting.push(Waiting { key, connection, until: Instant::now() + IDLE_TIME_MAX });
         if idle.reaper.is_none() {
-            idle.reaper = Some(Task(tokio::spawn(reap(Arc::downgrade(self)))));
+            idle.reaper = Some(AbortOnDropHandle::new(tokio::spawn(reap(Arc::downgrade(self)))));
         }
     }
 

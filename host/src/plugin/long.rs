@@ -11,12 +11,13 @@ mod tests;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::TICK;
 use super::priority::{be_idle, be_nicer};
@@ -89,7 +90,9 @@ impl LongGuests {
         };
         match self.0.nicer() {
             None => guest.await,
-            Some(threads) => Stopped(threads.spawn(stepping_back(guest))).await,
+            Some(threads) => {
+                ended(AbortOnDropHandle::new(threads.spawn(stepping_back(guest))).await)
+            }
         }
     }
 }
@@ -108,11 +111,12 @@ impl Shared {
         self.look();
         let guest = Arc::new(Lent { guest: Mutex::new(Some(guest)), cancelled: false.into() });
         let task = threads.spawn(until_starved(Arc::clone(self), Arc::clone(&guest)));
-        let mut lent = Lending { shared: Arc::clone(self), guest, task: Stopped(task) };
+        let mut lent =
+            Lending { shared: Arc::clone(self), guest, task: AbortOnDropHandle::new(task) };
         loop {
             tokio::select! {
                 biased;
-                answer = &mut lent.task => match answer {
+                joined = &mut lent.task => match ended(joined) {
                     Some(answer) => return Ok(answer),
                     None => break,
                 },
@@ -151,17 +155,15 @@ impl Shared {
         if self.looking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (shared, task) = (Arc::downgrade(self), threads.spawn(async {}));
+        let (looking, task) = (Looking(Arc::downgrade(self)), threads.spawn(async {}));
         tokio::spawn(async move {
             let was_served = tokio::time::timeout(SERVED_MAX, task).await.is_ok();
-            if let Some(shared) = shared.upgrade() {
-                let mut starved = lock(&shared.starved);
-                if !was_served {
-                    *starved = Some(Instant::now());
-                } else if starved.is_some_and(|last| last.elapsed() >= AVOIDED_TIME) {
-                    *starved = None;
-                }
-                shared.looking.store(false, Ordering::Release);
+            let Some(shared) = looking.0.upgrade() else { return };
+            let mut starved = lock(&shared.starved);
+            if !was_served {
+                *starved = Some(Instant::now());
+            } else if starved.is_some_and(|last| last.elapsed() >= AVOIDED_TIME) {
+                *starved = None;
             }
         });
     }
@@ -180,6 +182,18 @@ impl Shared {
         match self.nicer() {
             Some(threads) => drop(threads.spawn(async move { drop(guest) })),
             None => drop(guest),
+        }
+    }
+}
+
+/// That somebody looks whether the idle threads do anything: until it has seen it, or is gone with the
+/// runtime of the caller that began it.
+struct Looking(Weak<Shared>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.looking.store(false, Ordering::Release);
         }
     }
 }
@@ -205,7 +219,7 @@ impl<F> Lent<F> {
 struct Lending<F: Future<Output: Send> + Send + 'static> {
     shared: Arc<Shared>,
     guest: Arc<Lent<F>>,
-    task: Stopped<Option<F::Output>>,
+    task: AbortOnDropHandle<Option<F::Output>>,
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Drop for Lending<F> {
@@ -301,24 +315,9 @@ async fn stepping_back<F: Future>(mut guest: Counted<F>) -> F::Output {
     .await
 }
 
-/// A guest on another thread; it is stopped when this is dropped.
-struct Stopped<T>(JoinHandle<T>);
-
-impl<T> Future for Stopped<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<T> {
-        Pin::new(&mut self.0).poll(context).map(|joined| match joined {
-            Ok(answer) => answer,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        })
-    }
-}
-
-impl<T> Drop for Stopped<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// What became of a guest on another thread; a panic of it goes on here.
+fn ended<T>(joined: Result<T, JoinError>) -> T {
+    joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// How long the guests of one tool lately had a CPU, on average: those of a tool that always takes

@@ -96,3 +96,31 @@ async fn a_guest_that_waits_on_idle_threads_is_dropped_with_its_caller() {
     };
     tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is dropped");
 }
+
+#[tokio::test]
+async fn where_the_threads_do_nothing_guests_do_not_wait_for_them() {
+    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let threads = guests.0.idle_threads().expect("threads");
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = Arc::new(Mutex::new(ended));
+    for _ in 0..threads.metrics().num_workers() {
+        let ended = Arc::clone(&ended);
+        // As if others had the cores.
+        threads.spawn(async move { lock(&ended).recv() });
+    }
+    let name = ends_on(&guests, &habit, Duration::from_millis(20)).await;
+    drop(end);
+    assert_eq!(name, "toolhost-nice");
+}
+
+#[tokio::test]
+async fn when_the_threads_do_something_again_guests_come_back() {
+    let (guests, habit) = (LongGuests::default(), Arc::default());
+    *lock(&guests.0.starved) = Instant::now().checked_sub(AVOIDED_TIME);
+    let comes_back = async {
+        while ends_on(&guests, &habit, Duration::from_millis(20)).await != "toolhost-idle" {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), comes_back).await.expect("it comes back");
+}
