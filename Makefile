@@ -6,15 +6,18 @@ RUNNERS := $(TARGET)/release/runners
 # What builds components of Python and JavaScript is installed here, once for everything.
 TOOLS := $(abspath $(TARGET))/tools
 DATA := host/data/toolsets.json
+# Bundled plugins that are scripts.
+SCRIPTS := plugins/csv-query plugins/html-to-markdown
 
 .PHONY: run test install bench soak fuzz
 
 run:
 	@sh plugins/setup.sh rust
 	@[ -x $(TOOLHOST) ] || echo "The first build takes about 10 minutes on two cores, most of it for the WebAssembly engine."
-	cargo build --release --quiet --package toolhost
-	@$(TOOLHOST) build plugins --bundled
+	@sh host/build.sh --release --package toolhost
+	@$(TOOLHOST) build ./plugins --bundled --yes
 	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make run'
+	@$(TOOLHOST) record-bundled $(SCRIPTS)
 	@echo; echo '$$ $(TOOLHOST) list'
 	@$(TOOLHOST) list
 	@echo; echo 'How many core tools does this repository reserve, and which worlds has its contract?'
@@ -38,9 +41,10 @@ test:
 install:
 	@sh plugins/setup.sh rust
 	cargo install --locked --path host
-	@$(TOOLHOST) build plugins --install
+	@$(TOOLHOST) build ./plugins --install --yes
 	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make install'
 	@sh sdk/install.sh $(TOOLS) $(RUNNERS) "$$($(TOOLHOST) where data)"
+	@$(TOOLHOST) record-bundled --install $(SCRIPTS)
 	@command -v toolhost >/dev/null || echo 'Add the folder that cargo named above to PATH.'
 
 bench:
@@ -59,7 +63,7 @@ soak:
 
 # Each target of tests/fuzz for a minute; MINUTES=60 takes longer, TARGETS=lock takes one. What it
 # finds is in tests/fuzz/artifacts, and becomes a test.
-TARGETS ?= component registration configuration lock arguments audit
+TARGETS ?= component registration configuration lock arguments schema audit
 fuzz: MINUTES ?= 1
 fuzz:
 	@command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz

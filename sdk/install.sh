@@ -1,9 +1,11 @@
 #!/bin/sh
 # Installs what runs and builds scripts into the user's folder: install.sh TOOLS RUNNERS FOLDER
 #
-# The runners and the SDKs are copied. The tools are large, so FOLDER gets links to them; where
+# The runners, with the record of what was built, and the SDKs are copied. The tools are large, so FOLDER gets links to them; where
 # they are gone one day, `toolhost build` says how to get them again.
 set -eu
+# What runs as this user, nobody else may change.
+umask 022
 
 [ $# = 3 ] || { echo "usage: install.sh TOOLS RUNNERS FOLDER" >&2; exit 2; }
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -11,8 +13,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$3/runners" "$3/tools"
 for language in python javascript; do
     if [ -f "$2/$language.wasm" ]; then
-        cp "$2/$language.wasm" "$3/runners/$language.part"
-        mv "$3/runners/$language.part" "$3/runners/$language.wasm"
+        sh "$root/sdk/record.sh" copy "$2/$language.wasm" "$3/runners/$language.wasm"
         echo "installed $3/runners/$language.wasm"
     fi
     [ ! -L "$3/tools/$language" ] || rm "$3/tools/$language"

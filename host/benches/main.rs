@@ -19,6 +19,11 @@ mod reload;
 mod shelf;
 mod table;
 
+/// As in the program.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() {
     // Cargo adds flags of its own.
     let parts: Vec<String> =

@@ -8,11 +8,11 @@
 
 mod coerce;
 mod explain;
-mod read;
 mod repair;
 
 use serde_json::{Map, Value, json};
 
+use crate::json;
 use crate::limits::Limits;
 use crate::tool::CallError;
 
@@ -49,14 +49,14 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Read, CallError> {
         }
         _ => {}
     }
-    let error = match read::read(text) {
+    let error = match json::read(text) {
         Ok(value) => return object(value, Vec::new()),
         Err(error) => error,
     };
     // A key that stands twice is an error of the data: no repair could say which one is meant.
     if !error.is_data()
         && let Some(repaired) = repair::repair(text, allowed)
-        && let Ok(value) = read::read(&repaired.text)
+        && let Ok(value) = json::read(&repaired.text)
     {
         return object(value, repaired.repairs);
     }
@@ -75,7 +75,7 @@ pub fn from_pairs<'a>(
         if parameters["properties"][key]["type"] == "string" {
             return json!(text);
         }
-        serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+        json::read(text).unwrap_or_else(|_| json!(text))
     };
     pairs.into_iter().map(|(key, text)| (key.to_owned(), value(key, text))).collect()
 }

@@ -41,6 +41,9 @@ pub struct BuildRequest {
     pub source: PathBuf,
     /// The folder for the components.
     pub out: PathBuf,
+    /// Where temporary files go, which decide what is built: a folder that no plugin can write to.
+    /// Without one, they go into `out`.
+    pub stage: Option<PathBuf>,
     /// Where to look for what builds scripts.
     pub places: Places,
     /// Folders with packages that a Python script imports.
@@ -188,7 +191,15 @@ struct Component {
     bytes: Vec<u8>,
 }
 
+/// Tells whether there is something to build, by what lies there.
+pub fn is_source(path: &Path) -> bool {
+    path.join("Cargo.toml").is_file() || script::language(path).is_some()
+}
+
 /// Builds every plugin of a source, in release mode.
+///
+/// This runs the code of the source's author as this user, outside the sandbox: cargo runs build
+/// scripts and macros. Whether that is meant, the caller knows.
 ///
 /// Nothing is written unless all of them build, and each file appears whole.
 ///

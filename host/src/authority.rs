@@ -5,10 +5,12 @@
 //! widen what it may do.
 
 pub mod address;
+mod asked;
 mod dirs;
 mod exclusive;
 mod hooks;
 mod http;
+pub mod paths;
 mod secrets;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,8 @@ use crate::text;
 use crate::tool::Need;
 
 pub use address::Reach;
-pub use dirs::{Access, DirGrant, OwnFolder, access, refusal};
+pub use asked::{ToolNeeds, unasked};
+pub use dirs::{Access, DirGrant, OwnFolder, access, names, refusal};
 pub use exclusive::{Exclusive, Sides};
 pub use hooks::{HookGrant, fits, hears};
 pub use http::{HttpGrant, HttpRefusal, HttpRights, Target};
@@ -239,6 +242,16 @@ impl Grants {
         extend(&mut self.secrets, &other.secrets);
         extend(&mut self.hooks, &other.hooks);
         self.kv |= other.kv;
+    }
+
+    /// Takes away all that `other` grants.
+    pub fn remove(&mut self, other: &Grants) {
+        self.dirs.retain(|grant| !other.dirs.contains(grant));
+        self.http.retain(|grant| !other.http.contains(grant));
+        self.env.retain(|name| !other.env.contains(name));
+        self.secrets.retain(|grant| !other.secrets.contains(grant));
+        self.hooks.retain(|grant| !other.hooks.contains(grant));
+        self.kv &= !other.kv;
     }
 
     /// Keeps only what `other` grants as well, and tells whether `other` grants more.

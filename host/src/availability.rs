@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::limits::Limits;
@@ -51,6 +51,8 @@ pub struct Listing {
 pub struct Availability {
     check_time_max: Duration,
     slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    /// Counts how often an answer was another than before.
+    changes: watch::Sender<u64>,
 }
 
 /// One check of one build.
@@ -65,6 +67,8 @@ struct Key {
 #[derive(Default)]
 struct Slot {
     ended: AtomicU64,
+    /// What it said last, if that was no; also while it runs again.
+    no: Mutex<Option<Unavailable>>,
     /// Held while the check runs.
     known: tokio::sync::Mutex<Known>,
 }
@@ -89,7 +93,31 @@ type Answer = Result<(), Unavailable>;
 impl Availability {
     /// Knows nothing yet.
     pub fn new(limits: &Limits) -> Availability {
-        Availability { check_time_max: limits.check_time_max, slots: Mutex::default() }
+        let changes = watch::Sender::new(0);
+        Availability { check_time_max: limits.check_time_max, slots: Mutex::default(), changes }
+    }
+
+    /// Counts how often a check answered otherwise than before; what was never asked counts as a
+    /// yes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// What is known of many tools, without asking any check: its last answer counts, however old
+    /// it is, and what was never asked counts as a yes.
+    pub fn last_known<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
+        let mut listing = Listing::default();
+        for entry in entries {
+            let unavailable = unmet(entry).or_else(|| {
+                let slot = entry.tool.spec().has_check.then(|| self.slot(entry))?;
+                let no = slot.no.lock().unwrap_or_else(PoisonError::into_inner);
+                no.clone()
+            });
+            if let Some(unavailable) = unavailable {
+                listing.unavailable.insert(entry.tool.spec().name.to_string(), unavailable);
+            }
+        }
+        listing
     }
 
     /// Answers for one tool. It takes at most twice `check_time_max`, however many wait for the
@@ -168,15 +196,10 @@ impl Availability {
 
     /// The answer for one tool, and until when it holds; `None` if it does not depend on time.
     async fn ask(&self, entry: &Entry, turns: Option<Turns<'_>>) -> (Answer, Option<Instant>) {
-        let spec = entry.tool.spec();
-        if !spec.requires_env.is_empty() {
-            let unmet = entry.tool.unmet();
-            if !unmet.is_empty() {
-                let reason = unmet.join("; ");
-                return (Err(Unavailable { reason, usage: Usage::default() }), None);
-            }
+        if let Some(unavailable) = unmet(entry) {
+            return (Err(unavailable), None);
         }
-        if !spec.has_check {
+        if !entry.tool.spec().has_check {
             return (Ok(()), None);
         }
         let slot = self.slot(entry);
@@ -207,8 +230,19 @@ impl Availability {
         let answer = checked.map_err(|reason| Unavailable { reason, usage: meter.usage() });
         let (answer, until) = known.settle(entry, answer, Instant::now());
         known.last_run = Some(answer.clone());
+        self.say(&slot, &answer);
         slot.ended.fetch_add(1, Ordering::SeqCst);
         (answer, until)
+    }
+
+    fn say(&self, slot: &Slot, answer: &Answer) {
+        let mut no = slot.no.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *no, answer.clone().err());
+        let is_other = before.is_some() != no.is_some();
+        drop(no);
+        if is_other {
+            self.changes.send_modify(|count| *count += 1);
+        }
     }
 
     fn slot(&self, entry: &Entry) -> Arc<Slot> {
@@ -226,6 +260,16 @@ impl Availability {
         }
         Arc::clone(slots.entry(key).or_default())
     }
+}
+
+/// Why a tool cannot work whatever its check says, if it lacks what it requires.
+fn unmet(entry: &Entry) -> Option<Unavailable> {
+    if entry.tool.spec().requires_env.is_empty() {
+        return None;
+    }
+    let unmet = entry.tool.unmet();
+    let reason = unmet.join("; ");
+    (!unmet.is_empty()).then(|| Unavailable { reason, usage: Usage::default() })
 }
 
 fn late() -> Unavailable {

@@ -6,7 +6,9 @@ mod audit;
 mod build;
 mod call;
 mod check;
+mod choose;
 mod completions;
+mod decide;
 mod describe;
 mod dev;
 mod doctor;
@@ -21,23 +23,28 @@ mod new;
 mod places;
 mod probe;
 mod problem;
+mod record;
 mod rollback;
 mod sample;
 mod schema;
 mod secret;
 mod selection;
 mod serve;
+mod source;
 mod toolsets;
 mod trust;
 mod ui;
+mod usage;
 mod watch;
 
+use std::io::{stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::checker::{self, CHECK_COMMAND};
 use crate::host::{Host, HostSettings};
 use crate::plugin::{self, COMPILE_COMMAND};
 use crate::server::LOG_DIRECTIVE;
@@ -50,11 +57,12 @@ use ui::Ui;
 /// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
 /// network and see no variable unless you grant it.
 ///
-/// Exit codes: 0 ok; 1 the tool said no, or `doctor`, `check` or `audit verify` found something broken; 2
-/// wrong usage or configuration; 3 the call was refused before it ran; 4 the call was stopped by a limit or a
+/// Exit codes: 0 ok; 1 it ran and failed: the tool said no, a build failed, a file is no plugin, or `doctor`,
+/// `check` or `audit verify` found something broken; 2 wrong usage or configuration, or a file that is not
+/// there; 3 refused before it ran: a call, a build, a grant or trust; 4 the call was stopped by a limit or a
 /// crash; 70 toolhost itself is wrong.
 #[derive(Debug, Parser)]
-#[command(name = "toolhost", version, max_term_width = 100)]
+#[command(name = "toolhost", version, max_term_width = usage::WIDTH)]
 struct Arguments {
     #[command(flatten)]
     global: Global,
@@ -63,24 +71,24 @@ struct Arguments {
     command: Command,
 }
 
-/// What every command takes.
+/// What most commands take; [`usage`] says which ones.
 #[derive(Clone, Debug, clap::Args)]
 struct Global {
     /// Scan this folder instead of `./plugins`; may be repeated. The user's own folder and the
     /// bundled plugins are scanned besides.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     plugins: Vec<PathBuf>,
 
     /// Read this configuration instead of the user's `toolhost.toml`.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Print JSON.
-    #[arg(long, global = true)]
+    #[arg(long)]
     json: bool,
 
     /// Log more to stderr: -v what happens, -vv every call. TOOLHOST_LOG sets it in detail.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
@@ -109,18 +117,27 @@ enum Command {
     Sample(sample::Arguments),
     Where(places::Arguments),
     Serve(serve::Arguments),
+    #[command(name = "record-bundled", hide = true)]
+    Record(record::Arguments),
     Completions(completions::Arguments),
     /// Compiles the component on stdin. The host starts this.
     #[command(name = COMPILE_COMMAND, hide = true)]
     Compile,
+    /// Checks the value on stdin against the schema before it. The host starts this.
+    #[command(name = CHECK_COMMAND, hide = true)]
+    CheckValue,
 }
 
 /// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    if let Command::Compile = arguments.command {
-        // Before anything else: no thread, no runtime, no log.
-        return compile();
+    let arguments = usage::parse();
+    // Before anything else: no thread, no runtime, no log.
+    match arguments.command {
+        Command::Compile => return confined(plugin::compile_here(stdin().lock(), stdout().lock())),
+        Command::CheckValue => {
+            return confined(checker::check_here(stdin().lock(), stdout().lock()));
+        }
+        _ => {}
     }
     if !matches!(&arguments.command, Command::Watch(given) if given.draws(arguments.global.json)) {
         // It would stand in the middle of what is drawn.
@@ -163,16 +180,18 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Build(arguments) => build::run(&ui, &arguments).await,
         Command::Dev(arguments) => dev::run(&ui, &global, &arguments).await,
         Command::Rollback(arguments) => rollback::run(&ui, &global, &arguments).await,
+        Command::Record(arguments) => record::run(&ui, &global, &arguments).await,
         Command::Serve(arguments) => serve::run(&global, &arguments).await,
         Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
         Command::Where(arguments) => places::run(&ui, &global, &arguments),
         Command::Completions(arguments) => completions::run(&ui, &arguments),
-        Command::Compile => Ok(()),
+        Command::Compile | Command::CheckValue => Ok(()),
     }
 }
 
-fn compile() -> ExitCode {
-    match plugin::compile_here(std::io::stdin().lock(), std::io::stdout().lock()) {
+/// Ends a process that worked for the host.
+fn confined(result: Result<(), String>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             ui::error_line(&reason);
@@ -186,18 +205,21 @@ async fn loaded_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
     loaded_with(ui, Home::from_environment()?.settings(global)?).await
 }
 
-/// Starts a host and waits until this tool has loaded, or else everything: what is wanted now does
-/// not wait for scripts whose runner has to be compiled first.
-async fn host_with_tool(ui: &Ui, global: &Global, tool: &str) -> Result<Host, Failure> {
+/// Starts a host, and waits until all tools can be listed.
+async fn listed_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
     let settings = Home::from_environment()?.settings(global)?;
     let host = Host::start(settings).map_err(Failure::start)?;
-    let ready = async {
-        host.started().await;
-        if host.catalog().find(tool).is_none() {
-            host.loaded().await;
-        }
-    };
-    ui.while_waiting(ready, host.compiling()).await;
+    ui.while_waiting(host.listed(), host.compiling()).await;
+    Ok(host)
+}
+
+/// Starts a host, and loads what a call of this tool waits for; or everything, if nobody is known to
+/// have the tool.
+async fn host_with_tool(ui: &Ui, global: &Global, tool: &str) -> Result<Host, Failure> {
+    let settings = Home::from_environment()?.settings(global)?;
+    let first = Some(tool.to_owned());
+    let host = Host::start(HostSettings { first, ..settings }).map_err(Failure::start)?;
+    ui.while_waiting(host.ready_for(tool), host.compiling()).await;
     Ok(host)
 }
 

@@ -7,9 +7,9 @@
 //! memory_bytes_max = "128 MiB"   # a size
 //! tools_max = 64                 # a count
 //!
-//! [plugins.weather]              # by plugin id
+//! [plugins."/home/me/project/plugins/weather"]  # one plugin: its folder, and its id; or bundled/ID
 //! allow_tool_override = true     # may replace tools and take reserved names
-//! dirs = ["/data:ro"]            # HOST[=GUEST]:ro|rw; written by `toolhost grant`
+//! dirs = ["/data:ro"]            # DIR[=GUEST]:ro|rw; written by `toolhost grant`
 //! http = ["https://api.example.com"]  # [METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]
 //! env = ["LANG"]                 # environment variables, by name
 //! secrets = ["KEY@api.example.com:query=appid"]  # NAME@HOST[:PORT]:header=HEADER|query=PARAMETER
@@ -17,6 +17,9 @@
 //! hooks = ["pre-call:web_*"]     # EVENT:TOOL
 //! exclusive = [["dirs", "http"]] # one call uses only one kind of a group
 //! update = "same-needs"          # new bytes that ask for no more keep the grants; else "never"
+//!
+//! [plugins.notes]                # every plugin of an id: what narrows holds for each of them
+//! exclusive = [["dirs", "http"]]
 //!
 //! [toolsets.mine]                # toolsets of one's own
 //! description = "What I use"
@@ -40,28 +43,39 @@
 //! known = ["data"]               # plugins' toolsets that are off unless listed
 //! ```
 //!
-//! A project's own `toolhost.toml` narrows what the user's allows, and no more, until a person
-//! has trusted the project with this very file; from then on its `[plugins]` count for the
-//! plugins of the project's folder, as if the user had written them, and its servers.
+//! A grant is of one plugin, so its table names a folder and an id. A table that names only an id
+//! is of before: what it allows counts for the plugin it was given to, as far as the lock tells
+//! (see [`Share`]), and the next command that changes anything of the plugin rewrites it.
+//!
+//! A project's own `toolhost.toml` names ids of its own folder, and narrows what the user's allows
+//! to every plugin of an id, and no more, until a person has trusted the project with this very
+//! file; from then on its `[plugins]` count for the plugins of the project's folder, as if the user
+//! had written them, and its servers.
 
 mod edit;
+mod plugin;
+mod project;
 mod reader;
+mod said;
 mod server;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use thiserror::Error;
 use toml_edit::Document;
 
-use crate::authority::{Exclusive, Grants};
+use crate::authority::Grants;
 use crate::guardrails::GuardrailSettings;
 use crate::limits::Limits;
-use crate::tool::PluginId;
+use crate::tool::{PluginAddress, PluginId};
 use crate::toolset::{Platform, UserToolset};
-use reader::Reader;
+use reader::{Key, Reader};
 
-pub use edit::{with_grants, without_grants};
+pub use edit::{rewritten, with_grants, without_grants, without_table_of_id};
+pub use plugin::{PluginConfig, Share, Update};
+pub use project::{ProjectFile, parse_project};
+pub use said::Said;
 pub use server::ServerConfig;
 
 /// What an operator configured.
@@ -69,8 +83,11 @@ pub use server::ServerConfig;
 pub struct Config {
     /// The bounds of the host.
     pub limits: Limits,
-    /// What is said of single plugins, by id.
-    pub plugins: BTreeMap<PluginId, PluginConfig>,
+    /// What is said of single plugins.
+    pub plugins: BTreeMap<PluginAddress, PluginConfig>,
+    /// What is said of ids, without a folder. It narrows every plugin of the id; what it allows
+    /// counts for those it was given to.
+    pub ids: BTreeMap<PluginId, PluginConfig>,
     /// Toolsets of the operator's own, by name.
     pub toolsets: BTreeMap<String, UserToolset>,
     /// What platforms enable, by name.
@@ -83,6 +100,8 @@ pub struct Config {
     pub servers: BTreeMap<String, ServerConfig>,
     /// What a trusted project says of the plugins in its own folder.
     pub project: Option<Project>,
+    /// `turn_chars_max` was set, by whomever.
+    pub turn_is_bounded: bool,
     /// A project has lowered limits, so what fails here may work elsewhere.
     pub limits_are_lowered: bool,
 }
@@ -111,30 +130,6 @@ impl Default for AuditConfig {
     }
 }
 
-/// What an operator says of one plugin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PluginConfig {
-    /// It may replace tools of others, and take reserved names.
-    pub allow_tool_override: bool,
-    /// What it may use, if that was granted to its present bytes.
-    pub grants: Grants,
-    /// Kinds of authority of which one call may use only one.
-    pub exclusive: Vec<Exclusive>,
-    /// What new bytes of a plugin that was granted something come to.
-    pub update: Update,
-}
-
-/// What new bytes of a trusted plugin come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Update {
-    /// They wait until a person trusts them.
-    #[default]
-    Never,
-    /// They are trusted if they ask for nothing that the trusted ones did not ask for, and have
-    /// no suspect texts.
-    SameNeeds,
-}
-
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {problem}")]
@@ -146,36 +141,42 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// What is said of the plugin `id` of `folder`. The operator's file names plugins by id alone,
-    /// so of its grants those count that were given to the plugin of this folder: `agreed`, as
-    /// flags of `toolhost grant`; all of them if that is not known.
-    pub fn plugin(&self, id: &PluginId, folder: &Path, agreed: Option<&[String]>) -> PluginConfig {
-        let mut ours = self.plugins.get(id).cloned().unwrap_or_default();
+    /// What is said of one plugin: in its own table, in that of its id as far as that is its
+    /// (`share`), and in a trusted project's file, if it lies in the project's folder. Of what the
+    /// operator's file grants, those grants count that stand among `agreed`, as flags of `toolhost
+    /// grant`; all of them if that is nothing.
+    pub fn plugin(
+        &self,
+        address: &PluginAddress,
+        share: &Share,
+        agreed: Option<&[String]>,
+    ) -> PluginConfig {
+        let mut ours = self.plugins.get(address).cloned().unwrap_or_default();
+        if let Some(of_id) = self.ids.get(&address.id) {
+            ours.add(&share.of(of_id));
+        }
         if let Some(agreed) = agreed {
             ours.grants.retain(agreed);
         }
-        let project = self.project.as_ref().filter(|project| project.folder == folder);
-        if let Some(theirs) = project.and_then(|project| project.plugins.get(id)) {
-            ours.grants.extend(&theirs.grants);
-            ours.allow_tool_override |= theirs.allow_tool_override;
-            let new = theirs.exclusive.iter().filter(|group| !ours.exclusive.contains(group));
-            let new: Vec<Exclusive> = new.cloned().collect();
-            ours.exclusive.extend(new);
-            if ours.update == Update::Never {
-                ours.update = theirs.update;
-            }
+        let project = self.project.as_ref().filter(|project| {
+            // What is bundled is nobody's project, wherever it lies.
+            address.folder() == Some(project.folder.as_path())
+        });
+        if let Some(theirs) = project.and_then(|project| project.plugins.get(&address.id)) {
+            ours.add(theirs);
         }
         ours
     }
 
     /// Takes over what a trusted project says, for the plugins of `folder`, which is a path
     /// without links. `project` is a configuration read on its own; its limits only narrow.
-    pub fn trust(&mut self, project: Config, folder: PathBuf) {
-        self.narrow_house(&project);
-        for (name, server) in project.servers {
+    pub fn trust(&mut self, project: ProjectFile, folder: PathBuf) {
+        self.narrow_house(&project.config);
+        let plugins = project.plugins.into_iter().map(|(id, said)| (id, said.alone())).collect();
+        for (name, server) in project.config.servers {
             self.servers.entry(name).or_insert(server);
         }
-        self.project = Some(Project { folder, plugins: project.plugins });
+        self.project = Some(Project { folder, plugins });
     }
 
     /// Lowers limits, and takes over what gives no right. What it says of the audit log counts
@@ -200,9 +201,11 @@ impl Config {
             kept_builds_max: ours.kept_builds_max,
             kept_builds_bytes_max: ours.kept_builds_bytes_max,
             cache_bytes_max: ours.cache_bytes_max,
+            untrusted_cache_bytes_max: ours.untrusted_cache_bytes_max,
             ..self.limits.clone()
         };
         self.limits_are_lowered |= self.limits != ours;
+        self.turn_is_bounded |= project.turn_is_bounded;
         for (name, toolset) in &project.toolsets {
             self.toolsets.entry(name.clone()).or_insert_with(|| toolset.clone());
         }
@@ -211,41 +214,27 @@ impl Config {
         }
     }
 
-    /// Takes over from `project` what allows less, and returns what it asked for in vain, as
-    /// tables of its file.
+    /// Takes over from `project` what allows less, to every plugin of the ids that it names, and
+    /// returns what it asked for in vain, as tables of its file.
     ///
-    /// `project` is a configuration read on top of this one. Its toolsets and platforms give
-    /// no right, so they count, unless this one has others of the same name.
-    pub fn narrow(&mut self, project: &Config) -> Vec<String> {
-        self.narrow_house(project);
-        let mut refused: Vec<PluginId> = Vec::new();
-        for (id, theirs) in &project.plugins {
-            let ours = self.plugins.entry(id.clone()).or_default();
-            let more = ours.grants.narrow(&theirs.grants);
-            if (theirs.allow_tool_override && !ours.allow_tool_override) || more {
-                refused.push(id.clone());
-            }
-            ours.allow_tool_override &= theirs.allow_tool_override;
-            // Read on top of ours, so what is missing there was written over.
-            let missing = ours.exclusive.iter().any(|group| !theirs.exclusive.contains(group))
-                || (theirs.update, ours.update) == (Update::SameNeeds, Update::Never);
-            if theirs.update == Update::Never {
-                ours.update = Update::Never;
-            }
-            ours.exclusive.extend(
-                theirs
-                    .exclusive
-                    .iter()
-                    .filter(|group| !ours.exclusive.contains(group))
-                    .cloned()
-                    .collect::<Vec<_>>(),
-            );
-            if missing && !refused.contains(id) {
-                refused.push(id.clone());
+    /// `project` is a file read on top of this one. Its toolsets and platforms give no right, so
+    /// they count, unless this one has others of the same name.
+    pub fn narrow(&mut self, project: &ProjectFile) -> Vec<String> {
+        self.narrow_house(&project.config);
+        let mut refused: Vec<&PluginId> = Vec::new();
+        for (id, said) in &project.plugins {
+            let ours = self.plugins.iter_mut().filter(|(address, _)| address.id == *id);
+            let asked: Vec<bool> = ours.map(|(_, table)| table.narrow(said)).collect();
+            let is_known = !asked.is_empty() && !self.ids.contains_key(id);
+            // Plugins without a table are narrowed as well.
+            let of_id = self.ids.entry(id.clone()).or_default().narrow(said);
+            let asks_more = asked.contains(&true) || of_id && !is_known;
+            if asks_more {
+                refused.push(id);
             }
         }
-        let servers =
-            project.servers.iter().filter(|(name, server)| self.servers.get(*name) != Some(server));
+        let servers = project.config.servers.iter();
+        let servers = servers.filter(|(name, server)| self.servers.get(*name) != Some(server));
         let tables = refused.iter().map(|id| format!("plugins.{id}"));
         tables.chain(servers.map(|(name, _)| format!("mcp_servers.{name}"))).collect()
     }
@@ -262,7 +251,7 @@ impl Config {
 
     fn names(&self, of: impl Fn(&Grants) -> Vec<String>) -> Vec<String> {
         let project = self.project.iter().flat_map(|project| project.plugins.values());
-        let plugins = self.plugins.values().chain(project);
+        let plugins = self.plugins.values().chain(self.ids.values()).chain(project);
         let mut names: Vec<String> = plugins.flat_map(|plugin| of(&plugin.grants)).collect();
         names.sort();
         names.dedup();
@@ -275,19 +264,33 @@ impl Config {
 /// # Errors
 /// If the text is not TOML, has a key that is not known, or a value that is not allowed.
 pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
+    let mut config = base.clone();
+    for (key, said, _) in read(text, &mut config)? {
+        said.over(match key {
+            Key::Id(id) => config.ids.entry(id).or_default(),
+            Key::One(address) => config.plugins.entry(address).or_default(),
+        });
+    }
+    Ok(config)
+}
+
+/// Reads all tables into `config`, but those of plugins, which it returns, each with its line.
+fn read(text: &str, config: &mut Config) -> Result<Vec<(Key, Said, usize)>, ConfigError> {
     let document = text.parse::<Document<String>>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         ConfigError { line: reader::line(text, start), problem: error.message().to_owned() }
     })?;
     let reader = Reader { text };
-    let mut config = base.clone();
+    let mut plugins = Vec::new();
     let known =
         ["limits", "plugins", "toolsets", "platforms", "guardrails", "mcp_servers", "audit"];
     for (key, item) in reader.entries(document.as_table(), &known)? {
         let table = reader.table(key, item)?;
         match key {
-            "limits" => reader.limits(table, &mut config.limits)?,
-            "plugins" => reader.plugins(table, &mut config.plugins)?,
+            "limits" => {
+                reader.limits(table, &mut config.limits, &mut config.turn_is_bounded)?;
+            }
+            "plugins" => plugins = reader.plugins(table)?,
             "guardrails" => reader.guardrails(table, &mut config.guardrails)?,
             "audit" => reader.audit(table, &mut config.audit)?,
             "toolsets" => reader.toolsets(table, &mut config.toolsets)?,
@@ -295,7 +298,7 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
             _ => reader.platforms(table, &mut config.platforms)?,
         }
     }
-    Ok(config)
+    Ok(plugins)
 }
 
 #[cfg(test)]
@@ -319,7 +322,7 @@ mod tests {
         assert_eq!(config.limits.wall_time_max, Duration::from_secs(30));
         assert_eq!(config.limits.tools_max.0, 7);
         let id = PluginId::from_stem("my-tool").expect("an id");
-        assert!(config.plugins[&id].allow_tool_override);
+        assert!(config.ids[&id].allow_tool_override);
         assert_eq!(parse("", &config).expect("an empty one"), config);
     }
 
@@ -330,14 +333,60 @@ mod tests {
         let text = "[limits]\nwall_time_max = \"5min\"\ntools_max = 3\ncache_bytes_max = 1\n\
                     [plugins.a]\nallow_tool_override = false\n\
                     [plugins.b]\nallow_tool_override = true";
-        let project = parse(text, &ours).expect("the project's");
+        let project = parse_project(text, &ours).expect("the project's");
         let refused = ours.narrow(&project);
         assert_eq!(ours.limits.wall_time_max, Duration::from_secs(120));
         assert_eq!(ours.limits.tools_max.0, 3);
         // All folders share what was compiled.
         assert_eq!(ours.limits.cache_bytes_max, Limits::default().cache_bytes_max);
-        assert!(ours.plugins.values().all(|plugin| !plugin.allow_tool_override));
+        assert!(ours.ids.values().all(|plugin| !plugin.allow_tool_override));
         assert_eq!(refused, ["plugins.b"]);
+    }
+
+    #[test]
+    fn a_table_is_one_plugins() {
+        let text = "[plugins.'/a/notes']\nkv = true\n[plugins.'bundled/notes']\nenv = ['A']\n\
+                    [plugins.notes]\nenv = ['B']\nupdate = 'same-needs'\nexclusive = [['dirs', 'http']]\n";
+        let mut config = parse(text, &Config::default()).expect("a configuration");
+        let may = |config: &Config, address: &str, share: &Share| {
+            let address = PluginAddress::parse(address).expect(address);
+            let plugin = config.plugin(&address, share, None);
+            (plugin.grants.flags().join(" "), plugin.update, plugin.exclusive.len())
+        };
+        let (none, all) = (Share::nothing(), Share::all());
+        let flags = |flags: &str| flags.to_owned();
+        assert_eq!(may(&config, "/a/notes", &none), (flags("--kv"), Update::Never, 1));
+        assert_eq!(may(&config, "/a/notes", &all), (flags("--env B --kv"), Update::SameNeeds, 1));
+        assert_eq!(may(&config, "/b/notes", &none), (flags(""), Update::Never, 1));
+        assert_eq!(may(&config, "bundled/notes", &none), (flags("--env A"), Update::Never, 1));
+        // A trusted project's file is for plugins of its own folder, and for none that is bundled.
+        let project = parse_project("[plugins.notes]\nhttp = ['a']\n", &Config::default());
+        config.trust(project.expect("a project's"), PathBuf::from("/b"));
+        assert_eq!(may(&config, "/b/notes", &none).0, "--http https://a");
+        assert_eq!(may(&config, "/a/notes", &none).0, "--kv");
+        assert_eq!(may(&config, "bundled/notes", &none).0, "--env A");
+        // An untrusted one narrows every plugin of an id.
+        let text = "[plugins.notes]\nkv = false\nenv = ['B']\n";
+        let project = parse_project(text, &config).expect("a project's");
+        assert_eq!(config.narrow(&project), ["plugins.notes"]);
+        assert_eq!(may(&config, "/a/notes", &all), (flags("--env B"), Update::SameNeeds, 1));
+        assert_eq!(may(&config, "bundled/notes", &none), (flags(""), Update::Never, 1));
+        let text = "[plugins.others]\nexclusive = [['dirs', 'http']]\n";
+        config.narrow(&parse_project(text, &config).expect("a project's"));
+        assert_eq!(may(&config, "/c/others", &none), (flags(""), Update::Never, 1));
+        let text = "\n[plugins.'/a/notes']\nkv = true\n";
+        assert_eq!(
+            parse_project(text, &Config::default()).expect_err("a folder").to_string(),
+            "line 2: `/a/notes` has a folder; a project's file names plugins of its own folder, by their ids: `[plugins.notes]`"
+        );
+        refused(
+            "[plugins.'notes/x']\nkv = true",
+            "line 1: `notes/x` is no plugin: its folder is not absolute, or has a `.` or `..` in it; write bundled/ID, or its absolute folder and its id, such as /home/me/project/plugins/notes",
+        );
+        refused(
+            "[plugins.'/a/notes']\n[plugins.'/a//NOTES']",
+            "line 2: plugin `/a/notes` stands here twice",
+        );
     }
 
     #[test]
@@ -350,7 +399,7 @@ mod tests {
         assert_eq!(config.platforms["cli"].toolsets, Some(vec![]));
         assert_eq!(config.variables(), ["TOKEN"]);
         let id = PluginId::from_stem("a").expect("an id");
-        assert_eq!(config.plugins[&id].grants.flags(), ["--env TOKEN", "--hook 'pre-call:*'"]);
+        assert_eq!(config.ids[&id].grants.flags(), ["--env TOKEN", "--hook 'pre-call:*'"]);
         let text = "[guardrails]\nhard_stop_enabled = true\nwarn_after = { exact_failure = 4 }";
         let config = parse(text, &Config::default()).expect("a configuration");
         assert!(config.guardrails.hard_stop_enabled && config.guardrails.warnings_enabled);

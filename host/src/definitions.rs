@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::availability::{Availability, Unavailable};
 use crate::limits::Limits;
 use crate::registry::{Catalog, Entry};
+use crate::runtime;
 use crate::schema::{self, Definition, Format, Schema};
 use crate::session::{self, Session};
 use crate::suspicion;
@@ -68,6 +69,8 @@ struct Remembered {
     is_one_call: bool,
     /// A session with tools of its own is told apart by where they are.
     interceptors: Vec<usize>,
+    /// How often checks had answered otherwise, for a listing of what they said last.
+    known: Option<u64>,
     fresh_until: Option<Instant>,
     listed: Arc<Listed>,
 }
@@ -87,7 +90,33 @@ impl Definitions {
     /// # Cancel safety
     /// Dropping the future stops what it waits for.
     pub async fn list(&self, catalog: &Catalog, session: &Session, format: Format) -> Arc<Listed> {
-        if let Some(listed) = self.remembered(catalog, session, format) {
+        self.listed(catalog, session, format, None).await
+    }
+
+    /// The same without asking checks: what each said last counts, and what was never asked
+    /// counts as a yes.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops what it waits for.
+    pub async fn list_known(
+        &self,
+        catalog: &Catalog,
+        session: &Session,
+        format: Format,
+    ) -> Arc<Listed> {
+        // Seen before what is known, so that nothing newer is remembered under it.
+        let changes = *self.availability.changes().borrow();
+        self.listed(catalog, session, format, Some(changes)).await
+    }
+
+    async fn listed(
+        &self,
+        catalog: &Catalog,
+        session: &Session,
+        format: Format,
+        known: Option<u64>,
+    ) -> Arc<Listed> {
+        if let Some(listed) = self.remembered(catalog, session, format, known) {
             return listed;
         }
         let selected = session.scope(catalog);
@@ -108,7 +137,10 @@ impl Definitions {
         // Interceptors stand before whatever the catalog has under the name.
         let own = session.interceptors().iter().map(|(name, entry)| (name.as_str(), entry));
         entries.extend(own.filter(|(name, _)| session.has(catalog, name)));
-        let checked = self.availability.of_all(entries.values().copied()).await;
+        let checked = match known {
+            Some(_) => self.availability.last_known(entries.values().copied()),
+            None => self.availability.of_all(entries.values().copied()).await,
+        };
         entries.retain(|name, _| !checked.unavailable.contains_key(*name));
         let names: Vec<String> = entries.keys().map(|name| (*name).to_owned()).collect();
         let (definitions, is_whole) = self.definitions(&entries, &names).await;
@@ -122,7 +154,7 @@ impl Definitions {
         let values = definitions.iter().map(|definition| definition.render(format)).collect();
         let (generation, unavailable) = (catalog.generation, checked.unavailable);
         let listed = Arc::new(Listed { generation, names, values, unavailable, selected });
-        self.remember(session, format, fresh_until, &listed);
+        self.remember(session, format, known, fresh_until, &listed);
         listed
     }
 
@@ -131,15 +163,17 @@ impl Definitions {
         catalog: &Catalog,
         session: &Session,
         format: Format,
+        known: Option<u64>,
     ) -> Option<Arc<Listed>> {
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = remembered.iter().find(|known| {
-            known.generation == catalog.generation
-                && known.format == format
-                && known.fresh_until.is_none_or(|until| Instant::now() < until)
-                && known.selection == *session.selection()
-                && known.is_one_call == session.is_one_call()
-                && known.interceptors == addresses(session)
+        let found = remembered.iter().find(|listing| {
+            listing.generation == catalog.generation
+                && listing.format == format
+                && listing.known == known
+                && listing.fresh_until.is_none_or(|until| Instant::now() < until)
+                && listing.selection == *session.selection()
+                && listing.is_one_call == session.is_one_call()
+                && listing.interceptors == addresses(session)
         })?;
         Some(Arc::clone(&found.listed))
     }
@@ -148,16 +182,18 @@ impl Definitions {
         &self,
         session: &Session,
         format: Format,
+        known: Option<u64>,
         fresh_until: Option<Instant>,
         listed: &Arc<Listed>,
     ) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let (selection, interceptors) = (session.selection().clone(), addresses(session));
-        remembered.retain(|known| {
-            known.format != format
-                || known.selection != selection
-                || known.is_one_call != session.is_one_call()
-                || known.interceptors != interceptors
+        remembered.retain(|listing| {
+            listing.format != format
+                || listing.known.is_some() != known.is_some()
+                || listing.selection != selection
+                || listing.is_one_call != session.is_one_call()
+                || listing.interceptors != interceptors
         });
         if remembered.len() == REMEMBERED_MAX {
             remembered.pop_front();
@@ -168,6 +204,7 @@ impl Definitions {
             selection,
             is_one_call: session.is_one_call(),
             interceptors,
+            known,
             fresh_until,
             listed: Arc::clone(listed),
         });
@@ -249,8 +286,10 @@ impl Definitions {
                     definition.description = text;
                 }
                 ("parameters", value) => {
-                    let parsed = schema::parse(&value.to_string(), &self.limits)
-                        .and_then(|schema| Schema::compile(&schema, &self.limits).map(|_| schema));
+                    let parsed = runtime::at_length(|| {
+                        let schema = schema::parse(&value.to_string(), &self.limits)?;
+                        Schema::compile(&schema, &self.limits).map(|_| schema)
+                    });
                     definition.parameters = parsed.map_err(|error| error.to_string())?;
                 }
                 (name, _) => {

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::text;
 use crate::text::suspect::visible;
-use crate::tool::{Need, Registration, ToolSpec};
+use crate::tool::{Need, Registration, ToolName, ToolSpec};
 
 pub use change::{Change, Meaning, changes};
 
@@ -45,6 +45,14 @@ pub struct Outline {
     pub tools: BTreeMap<String, String>,
     /// SHA-256 of all definitions.
     pub definitions: String,
+    /// It was too large to be remembered: imports, needs and tools are not known.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_cut: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// One difference, from an earlier build to a later one. As a text it is one line.
@@ -77,15 +85,25 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The variables without which tools are unavailable, as what they ask for.
+fn required<'a>(specs: impl Iterator<Item = &'a ToolSpec>) -> impl Iterator<Item = Need> {
+    specs.filter(|spec| !spec.requires_env.is_empty()).map(|spec| Need {
+        kind: "env".to_owned(),
+        value: json!({ "names": spec.requires_env }).to_string(),
+        tools: vec![spec.name.to_string()],
+        reason: "the tool requires them".to_owned(),
+    })
+}
+
 impl Surface {
     /// What a registration declares, with the contract and the imports of its build.
     pub fn new(contract: &str, imports: &[String], registration: &Registration) -> Surface {
-        let tools = registration.tools.iter().map(|tool| tool.spec());
+        let specs = || registration.tools.iter().map(|tool| tool.spec());
         Surface {
             contract: contract.to_owned(),
             imports: imports.iter().cloned().collect(),
-            needs: registration.needs.clone(),
-            tools: tools.map(|spec| (spec.name.to_string(), definition(spec))).collect(),
+            needs: registration.needs.iter().cloned().chain(required(specs())).collect(),
+            tools: specs().map(|spec| (spec.name.to_string(), definition(spec))).collect(),
         }
     }
 
@@ -103,11 +121,38 @@ impl Surface {
             needs: self.needs.clone(),
             definitions: hash(&json!(tools)),
             tools,
+            is_cut: false,
         }
     }
 }
 
 impl Outline {
+    /// The names of its tools, as a reader takes them; none where the outline was too large to be
+    /// remembered.
+    pub fn names(&self) -> Option<BTreeSet<String>> {
+        let names = self.tools.keys().map(|name| Some(ToolName::new(name).ok()?.skeleton()));
+        if self.is_cut { None } else { names.collect() }
+    }
+
+    /// The same without what grows with the plugin, if all of it has more than `bytes_max` bytes.
+    pub fn within(self, bytes_max: usize) -> Outline {
+        if self.bytes() <= bytes_max {
+            return self;
+        }
+        let Outline { contract, definitions, .. } = self;
+        Outline { contract, definitions, is_cut: true, ..Outline::default() }
+    }
+
+    /// Bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        let tools = self.tools.iter().map(|(name, hash)| name.len() + hash.len());
+        let needs = self.needs.iter().map(|need| {
+            let tools = need.tools.iter().map(String::len).sum::<usize>();
+            need.kind.len() + need.value.to_string().len() + need.reason.len() + tools
+        });
+        tools.chain(needs).chain(self.imports.iter().map(String::len)).sum()
+    }
+
     /// Tells whether a build with this outline asks for nothing that `before` did not ask for.
     pub fn asks_no_more_than(&self, before: &Outline) -> bool {
         let authority = |need: &Need| (need.kind.clone(), need.value.clone(), need.tools.clone());
@@ -326,6 +371,22 @@ mod tests {
         assert!(differences(&after, &after).is_empty());
         assert!(!after.outline().asks_no_more_than(&before.outline()));
         assert!(before.outline().asks_no_more_than(&after.outline()));
+    }
+
+    #[test]
+    fn what_a_tool_requires_is_asked_for() {
+        let build = |requires: &[&str]| {
+            let tool = |name: &str, requires: &[&str]| {
+                let name = ToolName::new(name).expect("a name");
+                let mut spec = ToolSpec::new(name, "t", "", json!({}));
+                spec.requires_env = requires.iter().map(|&name| name.to_owned()).collect();
+                spec
+            };
+            let specs = [tool("first", &["A"]), tool("second", requires)];
+            surface(&[], &required(specs.iter()).collect::<Vec<_>>(), &[]).outline()
+        };
+        let (before, after) = (build(&[]), build(&["A"]));
+        assert!(!after.asks_no_more_than(&before) && before.asks_no_more_than(&after));
     }
 
     #[test]

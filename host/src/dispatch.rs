@@ -5,12 +5,15 @@
 //! was checked is what was approved, and what was approved is what runs.
 
 mod batch;
+mod check;
 mod find;
 mod hooks;
 mod note;
+mod order;
 mod permits;
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,23 +23,19 @@ use serde_json::{Map, Value};
 use crate::arguments;
 use crate::audit::Audit;
 use crate::availability::Availability;
+use crate::checker::Checker;
 use crate::limits::Limits;
 use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
-use crate::schema::Schema;
-use crate::session::{Ended, Session};
+use crate::session::{self, Ended, Session};
 use crate::text;
-use crate::tool::{
-    Call, CallError, Class, Code, Invocation, Meter, Outcome, Refusal, ToolOutput, Violation,
-};
+use crate::tool::{Call, CallError, Class, Code, Invocation, Outcome, Refusal, ToolOutput};
 use find::Found;
 use hooks::Hooked;
 use note::{Noting, Running};
+use order::Place;
 use permits::Permits;
 
-/// From so many visits to a node of a schema on, arguments are checked beside the calls of
-/// others and not in between.
-const INLINE_VISITS_MAX: usize = 10_000_000;
 /// Characters of a caller's text that are echoed in an error.
 const ECHO_CHARS_MAX: usize = 80;
 
@@ -46,12 +45,14 @@ pub struct Dispatch {
     availability: Arc<Availability>,
     quarantine: Arc<Quarantine>,
     permits: Permits,
+    checker: Checker,
     limits: Arc<Limits>,
     audit: Arc<Audit>,
 }
 
 impl Dispatch {
-    /// Lets `calls_max` calls run at once, each of which the audit log is told of.
+    /// Lets `calls_max` calls run at once, each of which the audit log is told of. What takes long
+    /// to check is checked by `program`, if there is one; see [`Checker::new`].
     pub fn new(
         registry: Arc<Registry>,
         availability: Arc<Availability>,
@@ -59,9 +60,15 @@ impl Dispatch {
         limits: Arc<Limits>,
         calls_max: usize,
         audit: Arc<Audit>,
+        program: Option<PathBuf>,
     ) -> Dispatch {
         let permits = Permits::new(Arc::clone(&limits), calls_max);
-        Dispatch { registry, availability, quarantine, permits, limits, audit }
+        let checker = Checker::new(
+            program,
+            Arc::clone(&limits),
+            std::thread::available_parallelism().map_or(1, usize::from),
+        );
+        Dispatch { registry, availability, quarantine, permits, checker, limits, audit }
     }
 
     /// Runs one call of a session.
@@ -70,7 +77,7 @@ impl Dispatch {
     /// Dropping the future stops the call at once; nothing of it goes on.
     pub async fn call(&self, session: &Session, call: Call) -> Outcome {
         let (noting, running) = Noting::new(&self.audit, call);
-        let mut ended = [self.execute(session, &running).await];
+        let mut ended = [self.execute(session, &running, Place::default()).await];
         session.keep(&mut ended);
         let [Ended { outcome, .. }] = ended;
         log(&outcome);
@@ -79,22 +86,26 @@ impl Dispatch {
     }
 
     /// Runs one call, without bounding what is shown of its result.
-    async fn execute(&self, session: &Session, running: &Running) -> Ended {
+    async fn execute(&self, session: &Session, running: &Running, mut place: Place) -> Ended {
         let started = Instant::now();
         let catalog = self.registry.current();
         let Running { call, meter, .. } = running;
         let (mut tool, mut chars_max, mut repairs) = (None, None, Vec::new());
+        let mut is_structured = false;
         let result = async {
             let found = find::find(&catalog, session, call)?;
             running.found(found.entry);
             let spec = found.entry.tool.spec();
             tool = Some(spec.name.to_string());
+            is_structured =
+                found.entry.output.is_some() && !session::is_untrusted(spec.name.as_str());
             chars_max = spec.max_result_size_chars.map(|chars| chars as usize);
             repairs.extend(found.repair.clone());
-            self.run(&catalog, session, running, &found, &mut repairs).await
+            self.run(&catalog, session, running, &found, &mut repairs, &mut place).await
         };
         let result = AssertUnwindSafe(result).catch_unwind().await;
-        let result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
+        let mut result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
+        session.say_structure(&mut result);
         let tool = tool.unwrap_or_else(|| call.tool.clone());
         for repair in &repairs {
             tracing::warn!("`{tool}` was called with a repair: {repair}");
@@ -104,6 +115,7 @@ impl Dispatch {
             tool,
             repairs,
             result: result.map_err(|error| with_refusals(error, &refusals)),
+            is_structured,
             usage: meter.usage(),
             refusals,
             generation: catalog.generation,
@@ -120,19 +132,23 @@ impl Dispatch {
         running: &Running,
         found: &Found<'_>,
         repairs: &mut Vec<String>,
+        place: &mut Place,
     ) -> Result<ToolOutput, CallError> {
         let started = Instant::now();
         let (Running { call, meter, .. }, entry) = (running, found.entry);
         find::in_scope(catalog, session, entry)?;
-        self.quarantine.check(entry)?;
+        self.quarantine.check(entry, session.caller())?;
         self.available(entry).await?;
         let hooked = Hooked::find(catalog, entry, &call.caller, meter, &self.limits);
         let mut arguments = Arguments { text: call.arguments.clone(), ..Arguments::default() };
-        let mut result = self.checked(session, call, entry, &hooked, meter, &mut arguments).await;
+        let mut result =
+            self.checked(session, running, entry, &hooked, &mut arguments, place).await;
         repairs.append(&mut arguments.repairs);
+        place.turn().await;
         if !arguments.repeated {
             session.observe(entry.tool.spec().name.as_str(), &arguments.value, &mut result);
         }
+        place.pass();
         let output_bytes_max = self.limits.output_bytes_max.as_usize();
         hooked.after(&arguments.text, &mut result, started.elapsed(), output_bytes_max).await;
         running.ran(arguments.text);
@@ -143,12 +159,13 @@ impl Dispatch {
     async fn checked(
         &self,
         session: &Session,
-        call: &Call,
+        running: &Running,
         entry: &Entry,
         hooked: &Hooked<'_>,
-        meter: &Arc<Meter>,
         arguments: &mut Arguments,
+        place: &mut Place,
     ) -> Result<ToolOutput, CallError> {
+        let Running { call, meter, .. } = running;
         arguments.read(&self.limits)?;
         let is_new = match hooked.request(&arguments.text).await? {
             Some(text) => {
@@ -159,8 +176,12 @@ impl Dispatch {
             None => false,
         };
         arguments.coerce(&entry.tool.spec().parameters);
-        self.check_arguments(entry, arguments).await?;
+        self.check_arguments(session, call, entry, arguments).await?;
         let asked = hooked.pre_call(&arguments.text).await?;
+        if session.stops_circles() {
+            // Whether this one is refused depends on how those before it end.
+            place.turn().await;
+        }
         let guarded = session.guard(entry.tool.spec().name.as_str(), &arguments.value);
         arguments.repeated = guarded.is_err();
         guarded?;
@@ -168,8 +189,8 @@ impl Dispatch {
             let time_max = self.limits.approval_time_max;
             hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
         }
-        let _permit = self.permits.take(entry).await?;
-        let watch = self.quarantine.begin(entry).await?;
+        let _permit = self.permits.take(entry, call.time_max).await?;
+        let watch = self.quarantine.begin(entry, session.caller()).await?;
 
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
@@ -182,13 +203,16 @@ impl Dispatch {
             dirs: &call.dirs,
             kept: Some(session),
         };
-        let output = tokio::time::timeout_at(deadline.into(), entry.tool.call(invocation))
+        let answered = async {
+            let output = entry.tool.call(invocation).await?;
+            self.check_output(entry, &output).await?;
+            Ok(output)
+        };
+        let output = tokio::time::timeout_at(deadline.into(), answered)
             .await
             .unwrap_or_else(|_| Err(too_late(time_max, time_max < self.limits.wall_time_max)));
         watch.end(&output).await;
-        let output = output?;
-        check_structured(entry, &output)?;
-        Ok(output)
+        output
     }
 
     /// Refuses a tool that cannot work at present.
@@ -200,26 +224,6 @@ impl Dispatch {
             let by_guest = entry.tool.unmet().is_empty();
             let message = if by_guest { text::sanitized(&message) } else { message };
             CallError::new(Code::Unavailable, message)
-        })
-    }
-
-    /// Checks arguments; where that may take long, on a thread that may be slow.
-    async fn check_arguments(&self, entry: &Entry, given: &mut Arguments) -> Result<(), CallError> {
-        let schema = &entry.parameters;
-        let value = Value::Object(std::mem::take(&mut given.value));
-        let checked = if schema.visits_max(given.text.len()) <= INLINE_VISITS_MAX {
-            let checked = schema.check(&value);
-            if let Value::Object(value) = value {
-                given.value = value;
-            }
-            checked
-        } else {
-            given.value = value.as_object().cloned().unwrap_or_default();
-            check_aside(Arc::clone(schema), value, self.limits.wall_time_max).await?
-        };
-        checked.map_err(|violations| {
-            let spec = entry.tool.spec();
-            arguments::explain(spec.name.as_str(), &violations, &spec.parameters)
         })
     }
 }
@@ -258,35 +262,6 @@ impl Arguments {
         // A map of JSON values is JSON.
         self.text = serde_json::to_string(&self.value).unwrap_or_default();
     }
-}
-
-async fn check_aside(
-    schema: Arc<Schema>,
-    given: Value,
-    time_max: Duration,
-) -> Result<Result<(), Vec<Violation>>, CallError> {
-    let checking = tokio::task::spawn_blocking(move || schema.check(&given));
-    match tokio::time::timeout(time_max, checking).await {
-        Ok(Ok(checked)) => Ok(checked),
-        Ok(Err(error)) => Err(fault("arguments", &error.to_string())),
-        Err(_) => Err(too_late(time_max, false)),
-    }
-}
-
-fn check_structured(entry: &Entry, output: &ToolOutput) -> Result<(), CallError> {
-    let (Some(schema), Some(structured)) = (&entry.output, &output.structured) else {
-        return Ok(());
-    };
-    let value = serde_json::from_str(structured).map_err(|error| {
-        let cause = format!("structured output was checked to be JSON: {error}");
-        fault(entry.tool.spec().name.as_str(), &cause)
-    })?;
-    schema.check(&value).map_err(|violations| {
-        let first = violations.first().map(|violation| violation.message.clone());
-        let message = "the tool's structured output breaks its own output schema";
-        let message = format!("{message}: {}", first.unwrap_or_default());
-        CallError::new(Code::Failed, text::sanitized(&message))
-    })
 }
 
 fn too_late(time_max: Duration, by_caller: bool) -> CallError {

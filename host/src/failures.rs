@@ -58,6 +58,21 @@ pub struct Build {
     pub folder: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub digest: String,
+    /// Whose calls failed; none where those of several callers count for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+}
+
+impl Build {
+    /// The same build, whoever calls it.
+    pub fn for_all(&self) -> Build {
+        Build { caller: None, ..self.clone() }
+    }
+
+    /// Tells whether both are of one build, whoever calls it.
+    pub fn is_same(&self, other: &Build) -> bool {
+        (&self.source, &self.folder, &self.digest) == (&other.source, &other.folder, &other.digest)
+    }
 }
 
 /// How one build of a plugin failed. Times are in milliseconds since 1970.
@@ -99,9 +114,12 @@ impl Book {
         &mut self.plugins[last]
     }
 
-    /// Forgets a build.
+    /// Forgets a build: for one caller, or for all.
     pub fn remove(&mut self, build: &Build) {
-        self.plugins.retain(|page| page.build != *build);
+        self.plugins.retain(|page| match build.caller {
+            Some(_) => page.build != *build,
+            None => !page.build.is_same(build),
+        });
     }
 }
 
@@ -155,7 +173,7 @@ mod tests {
 
     fn build(number: usize) -> Build {
         let (source, folder) = (format!("plugin:p{number}"), "/plugins".to_owned());
-        Build { source, folder, digest: "d".to_owned() }
+        Build { source, folder, digest: "d".to_owned(), caller: None }
     }
 
     #[test]

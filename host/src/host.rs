@@ -1,6 +1,8 @@
 //! The library's face: wires the rooms together, and nothing else.
 
+mod granted;
 mod look;
+mod settings;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +14,18 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::audit::{Audit, AuditSettings, Redact};
-use crate::authority::Variables;
 use crate::availability::{Availability, Unavailable};
 use crate::builtin;
 use crate::config::Config;
 use crate::definitions::{Definitions, Listed};
 use crate::dispatch::Dispatch;
-use crate::egress::{Egress, EgressSettings, RootError};
+use crate::egress::{Egress, RootError};
 use crate::limits::Limits;
 use crate::lock::LockError;
-use crate::plugin::{DirectoryRules, EngineError, LoadError, Loader, RunnerPlaces, Secrets};
+use crate::plugin::{EngineError, LoadError, Loader};
 use crate::quarantine::{Quarantine, Quarantined};
 use crate::registry::{Catalog, Entry, Registry};
-use crate::reload::{
-    Folder, Gate, Parts, ReloadSettings, Reloader, Remembered, Reread, Shown, SourceStatus, Status,
-};
+use crate::reload::{Parts, ReloadSettings, Reloader, Remembered, Shown, SourceStatus, Status};
 use crate::schema::Format;
 use crate::secret::Redactor;
 use crate::session::{Session, SessionError, SessionSettings};
@@ -34,50 +33,9 @@ use crate::store::Stores;
 use crate::tool::{Call, Outcome};
 use crate::toolset::UserToolset;
 
+pub use granted::Granted;
 pub use look::{InspectError, Probed, inspect, probe};
-
-/// What a host is started with. It reads no environment and no home of its own.
-#[derive(Clone, Default)]
-pub struct HostSettings {
-    /// Folders of plugins, the highest rank first. One that does not exist holds no plugins.
-    pub folders: Vec<Folder>,
-    /// What the operator configured.
-    pub config: Config,
-    /// Where compiled components are kept. Without it, each start compiles everything.
-    pub cache: Option<PathBuf>,
-    /// The program that compiles components, in a process of its own for each; see
-    /// [`Loader::compile_with`](crate::plugin::Loader::compile_with). Without it the host
-    /// compiles, and a hostile component can exhaust it.
-    pub compiler: Option<PathBuf>,
-    /// The components that run scripts. Without one for its language, a script says that it has
-    /// none.
-    pub runners: RunnerPlaces,
-    /// What bounds the directories that can be granted: the host's own folders above all.
-    pub directories: DirectoryRules,
-    /// Values of the variables that plugins may be granted. The host reads no environment.
-    pub variables: Variables,
-    /// Values of the secrets that plugins may be granted.
-    pub secrets: Secrets,
-    /// How requests of plugins find and trust the hosts they go to. No configuration and no
-    /// variable decides that.
-    pub egress: EgressSettings,
-    /// Where this user's host remembers things. Without it, no plugin counts as bundled, none
-    /// has a store, and there is no audit log. With it there is one, unless `config.audit` says
-    /// otherwise.
-    pub state: Option<PathBuf>,
-    /// Plugins are loaded once, and changes of their files are not noticed.
-    pub once: bool,
-    /// Whether the examples of a changed build are run before it serves.
-    pub gate: Gate,
-    /// Reads anew what the operator configured, when one of `configured_by` has changed. What it
-    /// says of plugins counts from then on; limits, toolsets and the audit log stay.
-    pub reread: Option<Reread>,
-    /// The files that `reread` reads, the operator's own first.
-    pub configured_by: Vec<PathBuf>,
-    /// Scripts in plugins folders that whoever uses this host works at: what is saved there is
-    /// trusted in place of what was trusted before, as with [`Host::own`].
-    pub own: Vec<PathBuf>,
-}
+pub use settings::HostSettings;
 
 /// Why a host does not start.
 #[derive(Debug, Error)]
@@ -115,6 +73,7 @@ pub struct Host {
     dispatch: Arc<Dispatch>,
     limits: Arc<Limits>,
     config: Arc<Config>,
+    granted: Granted,
     toolsets: Arc<BTreeMap<String, UserToolset>>,
     /// What calls without a session belong to.
     alone: Session,
@@ -133,7 +92,7 @@ impl Host {
     /// If the engine refuses this machine, or what the host remembers is damaged.
     pub fn start(settings: HostSettings) -> Result<Host, StartError> {
         let remembered = match &settings.state {
-            Some(state) => Remembered::read(state)?,
+            Some(state) => Remembered::read(state, settings.built.as_deref())?,
             None => Remembered::default(),
         };
         let limits = Arc::new(settings.config.limits.clone());
@@ -141,7 +100,11 @@ impl Host {
         // Plugins register beside the calls, as many at once as are loaded side by side.
         let instances_max = calls_max + 2 * cores();
         let loader = Arc::new(loader(Arc::clone(&limits), instances_max, &settings)?);
-        let registry = Arc::new(Registry::new(Arc::clone(&limits), remembered.owners()));
+        let mut registry = Registry::new(Arc::clone(&limits), remembered.owners());
+        if settings.compiler.is_none() {
+            registry.only_brief_checks();
+        }
+        let registry = Arc::new(registry);
         registry.publish([builtin::registration()]);
         let availability = Arc::new(Availability::new(&limits));
         let quarantine = Arc::new(Quarantine::open(&limits, shared_failures(&settings)));
@@ -153,11 +116,13 @@ impl Host {
             Arc::clone(&limits),
             calls_max,
             Arc::clone(&audit),
+            settings.compiler.clone(),
         ));
         let definitions = Definitions::new(Arc::clone(&availability), Arc::clone(&limits));
         let toolsets = Arc::new(settings.config.toolsets.clone());
         let alone = Session::alone(Arc::clone(&toolsets), &limits);
         let config = Arc::new(settings.config.clone());
+        let granted = Granted::new(&settings, &remembered);
         let (shown, sources) = watch::channel(Shown::default());
         let parts = Parts {
             loader: Arc::clone(&loader),
@@ -171,6 +136,7 @@ impl Host {
             gate: settings.gate,
             reread: settings.reread,
             configured_by: settings.configured_by,
+            first: settings.first.filter(|_| settings.once),
         };
         let reloader = Reloader::new(reload, parts, settings.config, remembered, shown);
         let loading = tokio::spawn(reloader.run());
@@ -182,6 +148,7 @@ impl Host {
             dispatch,
             limits,
             config,
+            granted,
             toolsets,
             alone,
             sources,
@@ -204,6 +171,21 @@ impl Host {
         }
     }
 
+    /// Waits until of every plugin is known what it registers, or why it does not: it has loaded or
+    /// failed once, or what its bytes registered is recorded, and its code is compiled meanwhile.
+    /// Returns what became of each.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn listed(&self) -> Arc<Vec<SourceStatus>> {
+        let mut sources = self.sources.clone();
+        match sources.wait_for(|shown| shown.listed).await {
+            Ok(shown) => Arc::clone(&shown.statuses),
+            // Loading was stopped.
+            Err(_) => Arc::clone(&self.sources.borrow().statuses),
+        }
+    }
+
     /// Waits until every plugin has loaded or failed once, but scripts whose runner is still being
     /// compiled: that takes as long as all else together, and is done once.
     ///
@@ -215,9 +197,49 @@ impl Host {
         let _ = sources.wait_for(|shown| shown.started).await;
     }
 
+    /// Waits until a call of this tool can be made: until its plugin is there, and whatever could
+    /// guard the call or have the tool's name first; or until every plugin has loaded or failed once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn ready_for(&self, tool: &str) {
+        let mut sources = self.sources.clone();
+        let is_ready = |shown: &Shown| {
+            shown.settled
+                || self.catalog().find(tool).is_some()
+                    && shown.is_known
+                    && !shown.arriving.keeps_waiting(tool, &self.catalog())
+        };
+        // Otherwise loading was stopped.
+        let _ = sources.wait_for(is_ready).await;
+    }
+
+    /// Waits until the plugin of a tool has loaded or failed, if the tool is listed before that, since
+    /// it is recorded what the plugin registers.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn arrived(&self, tool: &str) {
+        let mut sources = self.sources.clone();
+        let is_there = |shown: &Shown| {
+            let catalog = self.catalog();
+            let Some(entry) = catalog.find(tool) else { return true };
+            let is_its = |status: &&SourceStatus| status.source.as_ref() == Some(&entry.source);
+            let status = shown.statuses.iter().find(is_its);
+            status.is_none_or(|status| !status.loading || status.serving().is_some())
+        };
+        // Otherwise loading was stopped.
+        let _ = sources.wait_for(is_there).await;
+    }
+
     /// What became of every plugin so far, whenever that changes.
     pub fn sources(&self) -> watch::Receiver<Shown> {
         self.sources.clone()
+    }
+
+    /// The directories that plugins were granted when the host started.
+    pub fn granted(&self) -> &Granted {
+        &self.granted
     }
 
     /// What the operator configured when the host started.
@@ -243,12 +265,17 @@ impl Host {
         self.availability.of_all(catalog.tools()).await.unavailable
     }
 
-    /// The tools whose plugins crashed or broke their limits too often, by name. They stay listed
-    /// to models, since they come back soon.
+    /// The tools whose plugins crashed or broke their limits too often, by name: for several
+    /// callers, or for the command line and other calls without a session. They stay listed to
+    /// models, since they come back soon.
     pub fn quarantined(&self) -> BTreeMap<String, Quarantined> {
         let catalog = self.registry.current();
-        let found =
-            |entry: &Entry| Some((entry.tool.spec().name.to_string(), self.quarantine.of(entry)?));
+        let found = |entry: &Entry| {
+            Some((
+                entry.tool.spec().name.to_string(),
+                self.quarantine.of(entry, self.alone.caller())?,
+            ))
+        };
         catalog.tools().into_iter().filter_map(found).collect()
     }
 
@@ -280,7 +307,8 @@ impl Host {
             let tools = report.iter().flat_map(|report| &report.tools);
             let mut entries = tools.filter_map(|tool| catalog.find(tool));
             entries.any(|entry| {
-                Some(&entry.source) == of.source.as_ref() && self.quarantine.of(entry).is_some()
+                Some(&entry.source) == of.source.as_ref()
+                    && self.quarantine.of(entry, self.alone.caller()).is_some()
             })
         };
         match status {
@@ -331,6 +359,21 @@ impl Host {
     pub async fn definitions(&self, session: &Session, format: Format) -> Arc<Listed> {
         let catalog = self.registry.current();
         self.definitions.list(&catalog, session, format).await
+    }
+
+    /// The same without asking checks: what each said last counts, and a tool whose check was
+    /// never asked is there. [`Host::unavailable`] asks them, and [`Host::checks_changed`] tells.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the dynamic definitions it waits for.
+    pub async fn known_definitions(&self, session: &Session, format: Format) -> Arc<Listed> {
+        let catalog = self.registry.current();
+        self.definitions.list_known(&catalog, session, format).await
+    }
+
+    /// Counts how often a check answered otherwise than before.
+    pub fn checks_changed(&self) -> watch::Receiver<u64> {
+        self.availability.changes()
     }
 
     /// The catalog of this moment.
@@ -407,7 +450,7 @@ fn loader(
     }
     loader.run_scripts_with(settings.runners.clone());
     loader.own_sources(settings.own.clone());
-    loader.bound_directories(settings.directories.clone());
+    loader.bound_directories(settings.directory_rules());
     loader.keep(Stores::new(settings.state.clone(), limits));
     loader.provide(settings.variables.clone(), settings.secrets.clone());
     if let Some(folder) = &settings.cache

@@ -6,13 +6,13 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`limits`], [`record`], [`runtime`], [`text`], [`turns`] | every bound; files that many processes change; where work is at home; text of strangers made safe to show, or suspect; who goes next |
-//! | [`tool`] | the words: tool, call, outcome, registration |
+//! | [`json`], [`read`], [`tool`] | what JSON is; files of strangers, read in one way; the words: tool, call, outcome, registration |
 //! | [`authority`], [`toolset`], [`schema`], [`arguments`] | rules, pure |
 //! | [`repair`], [`batch`], [`result`] | names nearly right, calls at once, results too large |
 //! | [`guardrails`], [`suspicion`], [`difference`] | models that turn in circles; texts to look at twice; builds that differ |
 //! | [`audit`], [`config`], [`lock`], [`process`], [`script`] | what happened; files and commands; texts that a runner runs |
 //! | [`egress`], [`failures`], [`secret`], [`store`] | outgoing HTTP; how calls failed lately; values nobody is shown; what plugins keep |
-//! | [`plugin`], [`watcher`] | a component as a registration; when files have changed |
+//! | [`checker`], [`plugin`], [`watcher`] | values checked against schemas, where that can be stopped; a component as a registration; when files have changed |
 //! | [`registry`] | who has which name; the catalog |
 //! | [`availability`], [`quarantine`], [`session`] | which tools can work; which crash too often; what one caller's calls add up to |
 //! | [`definitions`], [`dispatch`] | what a model is shown; one call, from its name to its outcome |
@@ -27,6 +27,8 @@ pub mod runtime;
 pub mod text;
 pub mod turns;
 
+pub mod json;
+pub mod read;
 pub mod tool;
 
 pub mod arguments;
@@ -50,6 +52,7 @@ pub mod script;
 pub mod secret;
 pub mod store;
 
+pub mod checker;
 pub mod plugin;
 pub mod watcher;
 

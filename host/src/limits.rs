@@ -223,7 +223,8 @@ macro_rules! limits {
 limits! {
     /// Wall time of one call, from its permit to its output; then the call is stopped.
     wall_time_max: Duration = seconds(60), Duration::from_millis(1) => seconds(600);
-    /// Wall time of a plugin's `register`.
+    /// Time of a plugin's `register`: while it has a core, and while it sleeps. Waiting for a turn
+    /// or a core is no error.
     register_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
     /// Wall time of a tool's `check`.
     check_time_max: Duration = seconds(2), Duration::from_millis(1) => seconds(60);
@@ -241,13 +242,15 @@ limits! {
     batch_time_max: Duration = seconds(420), seconds(1) => seconds(3_600);
     /// Characters of one result that a session shows; a larger one is kept and previewed.
     result_chars_max: Count = Count(100_000), Count(1_000) => Count(10_000_000);
-    /// Characters of all results of one turn that a session shows, as far as keeping helps.
+    /// Characters of all results of one turn that a session shows, as far as keeping helps; over MCP
+    /// only where it is set.
     turn_chars_max: Count = Count(200_000), Count(2_000) => Count(20_000_000);
     /// Results that one session keeps, all together; the oldest make way for new ones.
-    results_bytes_max: Bytes = Bytes(64 * MIB), Bytes(0) => Bytes(GIB);
-    /// Memory of one guest: a Python interpreter needs 12 MiB, real work ten times that.
+    results_bytes_max: Bytes = Bytes(32 * MIB), Bytes(0) => Bytes(GIB);
+    /// Memory of one guest, with what the host holds for its handles: a Python interpreter needs
+    /// 12 MiB, real work ten times that.
     memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
-    /// Memory of all guests together, tables included; `half` is half of the machine's memory, or
+    /// Memory of all guests together, tables and handles included; `half` is half of the machine's memory, or
     /// of its container's if that is less, and never exceeded.
     memory_all_bytes_max: Share = Share::Half, Share::Bytes(Bytes(MIB)) => Share::Half;
     /// Elements in one table of a guest, which count as memory with eight bytes each; JavaScript
@@ -257,7 +260,7 @@ limits! {
     stack_bytes_max: Bytes = Bytes(512 * KIB), Bytes(64 * KIB) => Bytes(MIB);
     /// Arguments of one call, as JSON text.
     arguments_bytes_max: Bytes = Bytes(MIB), Bytes(KIB) => Bytes(64 * MIB);
-    /// Output of one call, all blocks together.
+    /// Output of one call, all blocks and extensions together.
     output_bytes_max: Bytes = Bytes(8 * MIB), Bytes(KIB) => Bytes(64 * MIB);
     /// Text of one error that a guest returns; what is longer is cut.
     error_bytes_max: Bytes = Bytes(4 * KIB), Bytes(256) => Bytes(64 * KIB);
@@ -273,6 +276,19 @@ limits! {
     schema_depth_max: Count = Count(32), Count(4) => Count(32);
     /// One `pattern` in a JSON Schema.
     schema_pattern_bytes_max: Bytes = Bytes(4 * KIB), Bytes(16) => Bytes(4 * KIB);
+    /// Memory of one JSON Schema with every `$ref` expanded.
+    schema_expanded_bytes_max: Bytes = Bytes(4 * MIB), Bytes(4 * KIB) => Bytes(64 * MIB);
+    /// Memory of all patterns of one JSON Schema, compiled.
+    schema_patterns_bytes_max: Bytes = Bytes(4 * MIB), Bytes(4 * KIB) => Bytes(64 * MIB);
+    /// Memory of all schemas of one registration, expanded, with their patterns.
+    schemas_bytes_max: Bytes = Bytes(32 * MIB), Bytes(64 * KIB) => Bytes(GIB);
+    /// CPU time for compiling all schemas of one registration.
+    schemas_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// CPU time for checking one value against a schema in a process of its own, which happens
+    /// where it can take more than some milliseconds.
+    schema_check_time_max: Duration = seconds(10), seconds(1) => seconds(600);
+    /// Memory of such a process.
+    schema_check_memory_bytes_max: Bytes = Bytes(512 * MIB), Bytes(128 * MIB) => Bytes(8 * GIB);
     /// A component file: the largest language runtimes are 20 MiB.
     component_bytes_max: Bytes = Bytes(64 * MIB), Bytes(64 * KIB) => Bytes(GIB);
     /// CPU time for compiling one component; the largest language runtimes take 10 s.
@@ -281,8 +297,26 @@ limits! {
     compile_time_max: Duration = seconds(300), seconds(1) => seconds(3_600);
     /// Memory for compiling one component.
     compile_memory_bytes_max: Bytes = Bytes(2 * GIB), Bytes(256 * MIB) => Bytes(64 * GIB);
+    /// Code of one component, compiled: that of the largest language runtimes has 40 MiB.
+    code_bytes_max: Bytes = Bytes(128 * MIB), Bytes(MIB) => Bytes(4 * GIB);
     /// All compiled components that are kept; those that were not used for longest make way.
     cache_bytes_max: Bytes = Bytes(2 * GIB), Bytes(0) => Bytes(64 * GIB);
+    /// The same for components of projects that nobody has trusted, which have a cache of their own.
+    untrusted_cache_bytes_max: Bytes = Bytes(GIB), Bytes(0) => Bytes(64 * GIB);
+    /// Files, scripts and registrations of all plugins of one folder, in a project that nobody has
+    /// trusted.
+    untrusted_bytes_max: Bytes = Bytes(256 * MIB), Bytes(64 * KIB) => Bytes(16 * GIB);
+    /// Code of all plugins of such a folder, compiled.
+    untrusted_code_bytes_max: Bytes = Bytes(512 * MIB), Bytes(64 * KIB) => Bytes(64 * GIB);
+    /// CPU time for compiling all plugins of such a folder, as often as a host starts.
+    untrusted_compile_time_max: Duration = seconds(300), seconds(1) => seconds(3_600);
+    /// What the plugins of such a folder take to register, together, as far as one takes more than a
+    /// fifth of `register_time_max`; then a twenty-fifth of that is left to each.
+    untrusted_register_time_max: Duration = seconds(10), Duration::from_millis(1) => seconds(600);
+    /// Memory of all schemas of such a folder's plugins.
+    untrusted_schemas_bytes_max: Bytes = Bytes(128 * MIB), Bytes(64 * KIB) => Bytes(4 * GIB);
+    /// CPU time for compiling all schemas of such a folder's plugins.
+    untrusted_schemas_time_max: Duration = seconds(20), Duration::from_millis(1) => seconds(600);
     /// Log lines of one call; what is over is dropped and counted.
     log_lines_max: Count = Count(1_000), Count(0) => Count(100_000);
     /// Log text of one call; what is over is dropped and counted.
@@ -329,8 +363,9 @@ limits! {
     /// Calls that wait for their turn in all; beyond, the newest of the source with the most
     /// waiting makes way for one of a source with fewer.
     waiting_max: Count = Count(1_024), Count(0) => Count(16_384);
-    /// How long a call waits for its turn; then it is refused as `busy`.
-    permit_wait_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
+    /// How long a call waits for its turn, unless its own time is shorter; then it is refused as
+    /// `busy`.
+    permit_wait_max: Duration = seconds(60), Duration::from_millis(1) => seconds(600);
     /// Crashes of a plugin's calls, and calls stopped by limits of its own, that bring it into
     /// quarantine.
     quarantine_failures_max: Count = Count(3), Count(1) => Count(100);
@@ -342,6 +377,13 @@ limits! {
     quarantine_time_max: Guard = Guard(seconds(600)), Guard(Duration::from_millis(100)) => Guard(seconds(86_400));
     /// How long an MCP client's request waits for plugins to load; then what is there counts.
     list_wait_max: Duration = seconds(10), Duration::from_millis(1) => seconds(60);
+    /// Requests of one MCP client that are not answered yet; one more is refused as `busy` at once.
+    requests_max: Count = Count(1_024), Count(16) => Count(65_536);
+    /// What these take in memory together; what does not fit is refused as `busy`.
+    requests_bytes_max: Bytes = Bytes(64 * MIB), Bytes(MIB) => Bytes(4 * GIB);
+    /// Answers that wait until an MCP client reads them; beyond half of it no call begins, and an
+    /// answer that does not fit is an error.
+    answers_bytes_max: Bytes = Bytes(64 * MIB), Bytes(64 * KIB) => Bytes(4 * GIB);
     /// Events that wait for the audit log to be written; more are counted in a `gap` record.
     audit_queue_max: Count = Count(16_384), Count(1) => Count(1_000_000);
     /// One file of the audit log; then the next begins.
@@ -378,6 +420,12 @@ fn parse<V: Value>(name: &'static str, text: &str, least: V, most: V) -> Result<
 impl Limits {
     /// The limit of all guests together: where it refuses memory, the guest is not to blame.
     pub const MEMORY_ALL: &'static str = "memory_all_bytes_max";
+    /// The limit on the time of one check against a schema.
+    pub const SCHEMA_CHECK_TIME: &'static str = "schema_check_time_max";
+    /// The limit on the memory of one check against a schema.
+    pub const SCHEMA_CHECK_MEMORY: &'static str = "schema_check_memory_bytes_max";
+    /// The limit on what results of one turn show, which over MCP counts where it is configured.
+    pub const TURN_CHARS: &'static str = "turn_chars_max";
     /// The limit on the time of a call.
     pub const WALL_TIME: &'static str = "wall_time_max";
 
@@ -399,59 +447,4 @@ impl Limits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read_and_bounded() {
-        let mut limits = Limits::default();
-        assert_eq!(limits.set("wall_time_max", "90s"), Ok(()));
-        assert_eq!(limits.wall_time_max, seconds(90));
-        assert_eq!(limits.set("memory_bytes_max", "64 MiB"), Ok(()));
-        assert_eq!(limits.memory_bytes_max, Bytes(64 * MIB));
-        assert_eq!(limits.set("tools_max", "12"), Ok(()));
-        assert_eq!(limits.tools_max, Count(12));
-
-        let error = |limits: &mut Limits, name, text| {
-            limits.set(name, text).expect_err("a refusal").to_string()
-        };
-        assert_eq!(
-            error(&mut limits, "wall_time_max", "11min"),
-            "`wall_time_max` is 11min; allowed is 1ms to 10m"
-        );
-        assert_eq!(
-            error(&mut limits, "tools_max", "many"),
-            "`tools_max` is many, which is not a whole number such as `16`"
-        );
-        assert_eq!(error(&mut limits, "nope", "1"), "there is no limit `nope`");
-    }
-
-    #[test]
-    fn defaults_lie_within_their_own_ranges() {
-        let defaults = Limits::default();
-        for row in defaults.rows() {
-            let mut limits = defaults.clone();
-            assert_eq!(limits.set(row.name, &row.value), Ok(()), "{}", row.name);
-            assert_eq!(limits, defaults, "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn what_narrows_is_never_less_strict() {
-        let mut limits = Limits::default();
-        let other = |name, text| {
-            let mut other = Limits::default();
-            assert_eq!(other.set(name, text), Ok(()));
-            other
-        };
-        limits.narrow(&other("memory_all_bytes_max", "64 MiB"));
-        assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
-        limits.narrow(&Limits::default());
-        assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
-        // A shorter quarantine would be more than was allowed.
-        limits.narrow(&other("quarantine_time", "1s"));
-        assert_eq!(limits.quarantine_time, Guard(seconds(60)));
-        limits.narrow(&other("quarantine_time", "2min"));
-        assert_eq!(limits.quarantine_time, Guard(seconds(120)));
-    }
-}
+mod tests;

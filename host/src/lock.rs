@@ -4,10 +4,12 @@
 //! digests count as bundled, wherever they lie; so a copied name gains nothing. `toolhost.lock`
 //! has what was seen and what was trusted: for each plugin (a folder and an id) the bytes that a
 //! person trusted, the build that was last in order, and the builds that are kept; who has which
-//! name; and which projects and MCP servers were trusted. Any number of processes share these
-//! files. A host remembers what it sees here; only a person's command trusts.
+//! name; and which projects and MCP servers were trusted. `sources.json` has the sources of plugins
+//! that may be built. Any number of processes share these files. A host remembers what it sees here; only a person's command trusts.
 
 mod bundled;
+mod room;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,12 +23,10 @@ use thiserror::Error;
 use crate::difference::Outline;
 use crate::record;
 
-pub use bundled::{BUNDLED, bundled_digests, record_bundled};
+pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
+pub use room::NamesOfFolders;
+pub use sources::{Consent, consent, record_consent};
 
-/// Plugins remembered; then those make way that nobody trusted and that are gone.
-const PLUGINS_MAX: usize = 4_096;
-/// Names remembered with their owners; then no more are.
-const NAMES_MAX: usize = 65_536;
 /// Owners remembered for one name, each in a folder of its own.
 const OWNERS_MAX: usize = 16;
 /// Bytes remembered of one plugin that were trusted before others; then the oldest make way.
@@ -86,7 +86,7 @@ pub struct Known {
     #[serde(default, alias = "digest", skip_serializing_if = "Option::is_none")]
     pub trusted: Option<String>,
     /// What was granted to the trusted bytes, as flags of `toolhost grant`; if that is not known,
-    /// all that the operator's file grants to its id.
+    /// all that the operator's file grants to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<Vec<String>>,
     /// Bytes that were trusted before, the newest last. Whoever goes back to them has looked at them.
@@ -101,6 +101,9 @@ pub struct Known {
     /// Digests of builds that were given up for an earlier one, and do not serve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// It lies in a project, and nobody has vouched for it: its builds make way for all others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_stranger: bool,
     /// When it was first seen, as RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<String>,
@@ -220,14 +223,15 @@ impl Known {
 impl Lock {
     /// What is known of a plugin.
     pub fn plugin(&self, folder: &Path, id: &str) -> Option<&Known> {
-        self.plugins.iter().find(|known| known.folder == folder && known.id == id)
+        // The id first: paths are compared part by part.
+        self.plugins.iter().find(|known| known.id == id && known.folder == folder)
     }
 
     /// The same, to be changed; what was not known is first seen now.
     pub fn plugin_mut(&mut self, folder: &Path, id: &str) -> &mut Known {
-        let is_it = |known: &Known| known.folder == folder && known.id == id;
+        let is_it = |known: &Known| known.id == id && known.folder == folder;
         let index = self.plugins.iter().position(is_it).unwrap_or_else(|| {
-            self.make_way();
+            room::make_way(&mut self.plugins);
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
             self.plugins.push(Known {
                 folder: folder.to_owned(),
@@ -261,6 +265,25 @@ impl Lock {
         }
     }
 
+    /// Trusts no bytes of a plugin any more. Tells whether any were trusted.
+    pub fn distrust(&mut self, folder: &Path, id: &str) -> bool {
+        let is_it = |known: &&mut Known| known.folder == folder && known.id == id;
+        let Some(known) = self.plugins.iter_mut().find(is_it) else { return false };
+        let was_trusted = known.trusted.is_some();
+        known.distrust();
+        was_trusted
+    }
+
+    /// Takes single grants, as flags of `toolhost grant`, from what a plugin was granted.
+    pub fn withdraw(&mut self, folder: &Path, id: &str, flags: &[String]) {
+        let is_it = |known: &&mut Known| known.folder == folder && known.id == id;
+        let Some(known) = self.plugins.iter_mut().find(is_it) else { return };
+        let before = known.trusted_before.iter_mut().map(|before| &mut before.grants);
+        for grants in before.chain([&mut known.grants]).flatten() {
+            grants.retain(|flag| !flags.contains(flag));
+        }
+    }
+
     /// The project of this folder, if it was trusted.
     pub fn project(&self, folder: &Path) -> Option<&Project> {
         self.projects.iter().find(|project| project.folder == folder)
@@ -278,31 +301,24 @@ impl Lock {
         self.servers.push(server);
     }
 
-    /// Remembers that a plugin has a name, if there is room.
-    pub fn own(&mut self, name: &str, owner: Owner) {
-        if self.names.len() >= NAMES_MAX && !self.names.contains_key(name) {
-            // Names of plugins that are gone make way.
-            self.names.retain(|_, owners| owners.iter().any(|owner| owner.folder.is_dir()));
-        }
-        if self.names.len() < NAMES_MAX || self.names.contains_key(name) {
+    /// The build of a plugin that is to be remembered: with what it declares, as far as there is room.
+    pub fn build(&self, (folder, id): (&Path, &str), digest: &str, outline: &Outline) -> Build {
+        let bytes_max = room::for_outline(&self.plugins, folder, id);
+        Build { digest: digest.to_owned(), outline: outline.clone().within(bytes_max) }
+    }
+
+    /// Tells whether one more plugin of a folder can be remembered that nobody trusted.
+    pub fn has_room(&self, folder: &Path) -> bool {
+        room::for_plugin(&self.plugins, folder)
+    }
+
+    /// Remembers that a plugin has a name, if there is room; `counted` is used for many names in a row.
+    pub fn own(&mut self, counted: &mut NamesOfFolders, name: &str, owner: Owner) {
+        if counted.have_room(&mut self.names, name, &owner.folder) {
             let owners = self.names.entry(name.to_owned()).or_default();
             if owners.len() < OWNERS_MAX && !owners.contains(&owner) {
                 owners.push(owner);
             }
-        }
-    }
-
-    /// Forgets plugins that nobody trusted and whose folders are gone, if there are too many;
-    /// then the oldest that nobody trusted.
-    fn make_way(&mut self) {
-        if self.plugins.len() < PLUGINS_MAX {
-            return;
-        }
-        self.plugins.retain(|known| known.trusted.is_some() || known.folder.is_dir());
-        if self.plugins.len() >= PLUGINS_MAX
-            && let Some(oldest) = self.plugins.iter().position(|known| known.trusted.is_none())
-        {
-            self.plugins.remove(oldest);
         }
     }
 }
@@ -332,7 +348,7 @@ pub fn change<T>(state: &Path, change: impl FnOnce(&mut Lock) -> T) -> Result<T,
 }
 
 /// Trusts bytes of a plugin, in place of what was trusted before, with all that the operator's file
-/// grants to its id.
+/// grants to it.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
@@ -342,35 +358,12 @@ pub fn pin(state: &Path, pin: &Pin) -> Result<(), LockError> {
     })
 }
 
-/// Trusts no bytes of a plugin any more, in whatever folder. Tells whether any were trusted.
+/// Trusts no bytes of a plugin any more. Tells whether any were trusted.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is damaged.
-pub fn unpin(state: &Path, id: &str) -> Result<bool, LockError> {
-    change(state, |lock| {
-        let mut any = false;
-        for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
-            any |= known.trusted.is_some();
-            known.distrust();
-        }
-        any
-    })
-}
-
-/// Takes single grants, as flags of `toolhost grant`, from what a plugin was granted, in whatever
-/// folder.
-///
-/// # Errors
-/// If the file cannot be read or written, or is damaged.
-pub fn withdraw(state: &Path, id: &str, flags: &[String]) -> Result<(), LockError> {
-    change(state, |lock| {
-        for known in lock.plugins.iter_mut().filter(|known| known.id == id) {
-            let before = known.trusted_before.iter_mut().map(|before| &mut before.grants);
-            for grants in before.chain([&mut known.grants]).flatten() {
-                grants.retain(|flag| !flags.contains(flag));
-            }
-        }
-    })
+pub fn unpin(state: &Path, folder: &Path, id: &str) -> Result<bool, LockError> {
+    change(state, |lock| lock.distrust(folder, id))
 }
 
 /// Reads, changes and writes a file, while no other process does.
@@ -420,9 +413,12 @@ mod tests {
         assert!(lock.trusts(Path::new("/a"), "files", "2"));
         assert!(!lock.trusts(Path::new("/a"), "files", "1"));
         assert!(lock.trusts(Path::new("/b"), "files", "1"));
-        unpin(home.path(), "files").expect("unpinned");
+        assert!(unpin(home.path(), Path::new("/a"), "files").expect("unpinned"));
+        assert!(!unpin(home.path(), Path::new("/c"), "files").expect("unpinned"));
         let lock = load(home.path()).expect("a lock");
-        assert!(lock.plugins.iter().all(|known| known.trusted.is_none()));
+        // Of the same id elsewhere nothing is taken.
+        assert!(!lock.trusts(Path::new("/a"), "files", "2"));
+        assert!(lock.trusts(Path::new("/b"), "files", "1"));
         assert!(lock.plugins.iter().all(|known| known.first_seen.is_some()));
     }
 
@@ -453,12 +449,16 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut lock = Lock::default();
-        for number in 0..PLUGINS_MAX + 10 {
+        for number in 0..room::PLUGINS_MAX + 10 {
             lock.plugin_mut(Path::new("/nowhere"), &number.to_string());
         }
-        assert!(lock.plugins.len() <= PLUGINS_MAX);
+        assert!(lock.plugins.len() <= room::PLUGINS_MAX);
         for number in 0..OWNERS_MAX + 10 {
-            lock.own("t", Owner { folder: number.to_string().into(), id: "a".to_owned() });
+            lock.own(
+                &mut NamesOfFolders::default(),
+                "t",
+                Owner { folder: number.to_string().into(), id: "a".to_owned() },
+            );
         }
         assert_eq!(lock.names["t"].len(), OWNERS_MAX);
         assert_eq!(lock.names["t"][0].folder, Path::new("0"));

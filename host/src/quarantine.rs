@@ -1,13 +1,14 @@
 //! Plugins that crash again and again are refused for a while: their bytes are not to be trusted
 //! with the time and the memory of the host.
 //!
-//! What counts: crashes of calls, and calls stopped by the plugin's own limits on time and
-//! memory. What does not: a caller's shorter deadline, a dropped call, memory that all guests
-//! together have used up, an output that is too large (the guest lives, and the model can ask for
-//! less), and whatever happens in checks, descriptions and hooks, which have limits and answers
-//! of their own. So many failures within a time bring all tools of the build into quarantine.
-//! After it, one call is let through: if that succeeds, all is forgotten, if it fails, the
-//! quarantine lasts twice as long. A new build starts clean, and what has no bytes never gets in.
+//! What counts: crashes of calls, and calls stopped by the plugin's own limits on time and memory,
+//! those of checking its output included. What does not: a caller's shorter deadline, a dropped
+//! call, memory that all guests together have used up, an output that is too large (the guest lives,
+//! and the model can ask for less), and whatever happens in checks, descriptions and hooks, which have
+//! limits and answers of their own. So many failures within a time bring all tools of the build into
+//! quarantine: for the caller whose calls failed, and where these are several, for all. After it, one
+//! call is let through: if that succeeds, all is forgotten, if it fails, the quarantine lasts twice as
+//! long. A new build starts clean, and what has no bytes never gets in.
 //!
 //! Calls look at memory alone. The file of [`failures`], in which processes tell each other, is
 //! read at the start, and changed when a failure counts, a quarantine ends, or one call is tried.
@@ -102,8 +103,9 @@ enum Event {
 pub struct Watch<'a> {
     quarantine: &'a Arc<Quarantine>,
     entry: &'a Entry,
-    /// The end of the lease, if the call is a trial.
-    trial: Option<u64>,
+    caller: &'a str,
+    /// Of which page, and the end of the lease, if the call is a trial.
+    trial: Option<(Build, u64)>,
 }
 
 impl Quarantine {
@@ -134,13 +136,14 @@ impl Quarantine {
             source: source.to_string(),
             folder: folder.to_string_lossy().into_owned(),
             digest: before.to_string(),
+            caller: None,
         };
         let now = now();
         let window = self.rules.window;
-        let crashed = self
-            .book()
-            .page(&page)
-            .is_some_and(|page| page.failures.iter().any(|at| now.saturating_sub(*at) < window));
+        let crashed = self.book().plugins.iter().any(|known| {
+            let is_recent = |at: &u64| now.saturating_sub(*at) < window;
+            known.build.is_same(&page) && known.failures.iter().any(is_recent)
+        });
         self.fresh.watch(source, digest, (!crashed).then_some(before));
     }
 
@@ -152,26 +155,42 @@ impl Quarantine {
         self.fresh.fell().await
     }
 
-    /// Says whether a tool is in quarantine, and why.
-    pub fn of(&self, entry: &Entry) -> Option<Quarantined> {
-        self.of_at(entry, now())
-    }
-
-    fn of_at(&self, entry: &Entry, now: u64) -> Option<Quarantined> {
-        let build = self.build_if_known(entry)?;
-        let mut book = self.book();
-        let page = book.page(&build)?;
-        let left = match self.rules.standing(page, now) {
+    /// Says whether a tool is in quarantine for a caller, and why.
+    pub fn of(&self, entry: &Entry, caller: &str) -> Option<Quarantined> {
+        let build = self.build_if_known(entry, caller)?;
+        let (page, standing) = self.worst(&mut self.book(), &build, now())?;
+        let left = match standing {
             Standing::Free => return None,
             Standing::Due => Duration::ZERO,
             Standing::Closed { left } => left,
         };
-        Some(Quarantined { reason: self.reason(entry, page), left })
+        Some(Quarantined { reason: self.reason(entry, &page), left })
+    }
+
+    /// What holds a caller's calls of a build: what is known for all, or for the caller alone,
+    /// whichever lasts longer.
+    fn worst(&self, book: &mut Book, build: &Build, now: u64) -> Option<(Page, Standing)> {
+        let weight = |(_, standing): &(Page, Standing)| match standing {
+            Standing::Free => Duration::ZERO,
+            Standing::Due => Duration::from_nanos(1),
+            Standing::Closed { left } => *left,
+        };
+        let known = [build.clone(), build.for_all()];
+        let pages = known.iter().filter_map(|build| book.page(build).cloned());
+        let pages = pages.map(|page| {
+            let standing = self.rules.standing(&page, now);
+            (page, standing)
+        });
+        pages.max_by_key(weight)
     }
 
     fn reason(&self, entry: &Entry, page: &Page) -> String {
         let (source, failures) = (&entry.source, self.rules.failures_max);
-        let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+        let times = match (&page.build.caller, failures) {
+            (None, _) => "for several callers".to_owned(),
+            (_, 1) => "once".to_owned(),
+            _ => format!("{failures} times"),
+        };
         let window = humantime::format_duration(Duration::from_millis(self.rules.window));
         // The file is this user's, and still no text for a terminal or a model as it is.
         let last = text::one_line(&text::cut(&page.reason, REASON_CHARS_MAX));
@@ -180,12 +199,12 @@ impl Quarantine {
         )
     }
 
-    /// Refuses a call of a tool in quarantine.
+    /// Refuses a caller's call of a tool in quarantine.
     ///
     /// # Errors
     /// If it is, and no call is due to be let through.
-    pub fn check(&self, entry: &Entry) -> Result<(), CallError> {
-        match self.of(entry) {
+    pub fn check(&self, entry: &Entry, caller: &str) -> Result<(), CallError> {
+        match self.of(entry, caller) {
             Some(found) if found.left > Duration::ZERO => Err(refused(entry, &found)),
             _ => Ok(()),
         }
@@ -198,29 +217,33 @@ impl Quarantine {
     ///
     /// # Cancel safety
     /// Dropping the future, or what it returns, lets another call be the one.
-    pub async fn begin<'a>(self: &'a Arc<Self>, entry: &'a Entry) -> Result<Watch<'a>, CallError> {
-        let mut watch = Watch { quarantine: self, entry, trial: None };
-        let Some(build) = self.build_if_known(entry) else { return Ok(watch) };
+    pub async fn begin<'a>(
+        self: &'a Arc<Self>,
+        entry: &'a Entry,
+        caller: &'a str,
+    ) -> Result<Watch<'a>, CallError> {
+        let mut watch = Watch { quarantine: self, entry, caller, trial: None };
+        let Some(build) = self.build_if_known(entry, caller) else { return Ok(watch) };
         let at = now();
         let until = at + self.rules.lease;
         let found = {
             let mut book = self.book();
-            let Some(page) = book.page(&build) else { return Ok(watch) };
-            match self.rules.standing(page, at) {
+            let Some((page, standing)) = self.worst(&mut book, &build, at) else {
+                return Ok(watch);
+            };
+            match standing {
                 Standing::Free => return Ok(watch),
                 Standing::Closed { left } => {
-                    Some(Quarantined { reason: self.reason(entry, page), left })
+                    Err(Quarantined { reason: self.reason(entry, &page), left })
                 }
                 Standing::Due => {
-                    page.until = Some(until);
-                    None
+                    book.open(&page.build).until = Some(until);
+                    Ok(page.build)
                 }
             }
         };
-        if let Some(found) = found {
-            return Err(refused(entry, &found));
-        }
-        watch.trial = Some(until);
+        let build = found.map_err(|found| refused(entry, &found))?;
+        watch.trial = Some((build.clone(), until));
         if let Err(page) = self.write(build, Event::Trial { at, until }).await {
             // Another process tries.
             watch.trial = None;
@@ -271,12 +294,12 @@ impl Quarantine {
             let Some(state) = &self.state else { return };
             let changed = failures::change(state, |book| {
                 let answer = self.rules.apply(book, &build, &event);
-                (answer, book.page(&build).cloned())
+                (answer, [book.page(&build).cloned(), book.page(&build.for_all()).cloned()])
             });
             match changed {
-                Ok((answer, page)) => {
-                    if let (Event::Failed { .. }, Some(page)) = (&event, page) {
-                        self.adopt(&page);
+                Ok((answer, pages)) => {
+                    if let Event::Failed { .. } = &event {
+                        pages.iter().flatten().for_each(|page| self.adopt(page));
                     }
                     // Whoever waited may be gone.
                     let _ = done.send(answer);
@@ -293,6 +316,11 @@ impl Quarantine {
     /// Takes in what other processes know of a build that failed here too.
     fn adopt(&self, other: &Page) {
         let mut book = self.book();
+        let is_for_all = other.build.caller.is_none();
+        if is_for_all && book.page(&other.build).is_none() {
+            // Who it failed for besides is not known here.
+            *book.open(&other.build) = other.clone();
+        }
         let Some(page) = book.page(&other.build) else { return };
         page.failures.extend(&other.failures);
         page.failures.sort_unstable();
@@ -309,8 +337,8 @@ impl Quarantine {
         self.pages.store(book.plugins.len(), Ordering::Release);
     }
 
-    fn build_if_known(&self, entry: &Entry) -> Option<Build> {
-        if self.pages.load(Ordering::Acquire) == 0 { None } else { build(entry) }
+    fn build_if_known(&self, entry: &Entry, caller: &str) -> Option<Build> {
+        if self.pages.load(Ordering::Acquire) == 0 { None } else { build(entry, caller) }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -325,23 +353,23 @@ impl Watch<'_> {
     /// # Cancel safety
     /// Dropping the future changes nothing: the file is written anyhow.
     pub async fn end(mut self, result: &Result<ToolOutput, CallError>) {
-        let trial = self.trial;
+        let is_trial = self.trial.is_some();
         let has_crashed = result.as_ref().is_err_and(|error| error.code == Code::Trap);
         self.quarantine.fresh.saw(self.entry, has_crashed);
         let event = match result {
             Err(error) if counts(error) => {
                 let reason = text::one_line(&text::cut(&error.message, REASON_CHARS_MAX));
-                Event::Failed { at: now(), reason, is_trial: trial.is_some() }
+                Event::Failed { at: now(), reason, is_trial }
             }
-            _ if trial.is_some() && is_answer(result) => Event::Succeeded,
+            _ if is_trial && is_answer(result) => Event::Succeeded,
             // A trial that says nothing is given back.
             _ => return,
         };
-        let Some(build) = build(self.entry) else { return };
-        self.trial = None;
+        let trial = self.trial.take().map(|(build, _)| build);
+        let Some(build) = trial.or_else(|| build(self.entry, self.caller)) else { return };
         self.quarantine.apply(&build, &event);
         if let Event::Failed { .. } = event
-            && self.quarantine.of(self.entry).is_some()
+            && self.quarantine.of(self.entry, self.caller).is_some()
         {
             tracing::warn!("{} is in quarantine", self.entry.source);
         }
@@ -352,7 +380,7 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let (Some(until), Some(build)) = (self.trial, build(self.entry)) else { return };
+        let Some((build, until)) = self.trial.take() else { return };
         let event = Event::Given { at: now(), until };
         self.quarantine.apply(&build, &event);
         // Nobody waits for it.
@@ -361,12 +389,13 @@ impl Drop for Watch<'_> {
 }
 
 /// What has bytes can get into quarantine.
-fn build(entry: &Entry) -> Option<Build> {
+fn build(entry: &Entry, caller: &str) -> Option<Build> {
     let (SourceId::Plugin { folder, .. }, Some(digest)) = (&entry.source, &entry.digest) else {
         return None;
     };
     let (source, folder) = (entry.source.to_string(), folder.to_string_lossy().into_owned());
-    Some(Build { source, folder, digest: digest.to_string() })
+    let caller = Some(caller.to_owned());
+    Some(Build { source, folder, digest: digest.to_string(), caller })
 }
 
 /// Tells whether an error is the plugin's own fault.
@@ -375,7 +404,7 @@ fn counts(error: &CallError) -> bool {
     match error.code {
         Code::Trap => true,
         Code::Memory => !by(Limits::MEMORY_ALL),
-        Code::Deadline => by(Limits::WALL_TIME),
+        Code::Deadline => by(Limits::WALL_TIME) || by(Limits::SCHEMA_CHECK_TIME),
         _ => false,
     }
 }

@@ -5,9 +5,9 @@
 //! crash leaves the old text or the new one. Neither survives a folder on a file system that
 //! does not share locks, such as some network drives.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The right to change the files of a folder, until it is dropped.
@@ -43,6 +43,25 @@ pub fn replace(_locked: &Locked, folder: &Path, name: &str, text: &[u8]) -> io::
     file.persist(folder.join(name)).map_err(|error| error.error)?;
     // The new name is in the folder, which is a file of its own.
     File::open(folder)?.sync_all()
+}
+
+/// Refuses what others than this user and root could change.
+///
+/// # Errors
+/// In one sentence, with who could.
+pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), String> {
+    const OTHERS_WRITE: u32 = 0o022;
+    let (owner, we) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    let shown = path.display();
+    if owner != we && owner != 0 {
+        return Err(format!("{shown} belongs to user {owner}, and you are user {we}"));
+    }
+    match metadata.mode() & 0o777 {
+        mode if mode & OTHERS_WRITE != 0 => {
+            Err(format!("others can change {shown} (mode {mode:03o})"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

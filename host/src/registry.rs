@@ -6,6 +6,7 @@
 //! decides. What this room does not do: load, run, or ask anyone anything.
 
 mod rules;
+mod schemas;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +21,9 @@ use crate::tool::{Hooks, Registration, Rejection, SourceId, Tool};
 use crate::toolset;
 use crate::turns::Party;
 
-pub use rules::{Claim, Owners, Verdict, decide};
+use schemas::{Schemas, Spent};
+
+pub use rules::{Claim, Owners, Verdict, decide, turn};
 
 /// One immutable snapshot of every tool.
 #[derive(Default)]
@@ -47,6 +50,8 @@ pub struct Entry {
     pub source: SourceId,
     /// A person has vouched for its source: it is part of the host, bundled, or trusted.
     pub trusted: bool,
+    /// It lies in a project, and nobody has vouched for it.
+    pub of_stranger: bool,
     /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
     pub digest: Option<Arc<str>>,
     /// As which its source takes turns, whatever it publishes.
@@ -138,12 +143,21 @@ impl Catalog {
     }
 }
 
+impl Entry {
+    /// Whose turn a call of it takes, and whether that is a stranger.
+    pub fn who(&self) -> (Party, bool) {
+        (self.party, self.of_stranger)
+    }
+}
+
 /// Holds the current catalog, and makes the next one.
 pub struct Registry {
     current: ArcSwap<Catalog>,
     live: Mutex<BTreeMap<SourceId, Live>>,
     generation: watch::Sender<u64>,
     limits: Arc<Limits>,
+    /// No process checks values against schemas, so schemas must make brief checks.
+    only_brief_checks: bool,
     /// The sources which had a name before.
     owners: Mutex<Owners>,
 }
@@ -151,16 +165,9 @@ pub struct Registry {
 /// A registration with its schemas compiled.
 struct Live {
     registration: Registration,
-    /// For each tool of the registration: its schemas, or why it cannot be used.
-    compiled: Vec<Result<Compiled, String>>,
+    compiled: Schemas,
     party: Party,
     published: u64,
-}
-
-#[derive(Clone)]
-struct Compiled {
-    parameters: Arc<Schema>,
-    output: Option<Arc<Schema>>,
 }
 
 impl Registry {
@@ -171,8 +178,15 @@ impl Registry {
             live: Mutex::default(),
             generation: watch::Sender::new(0),
             limits,
+            only_brief_checks: false,
             owners: Mutex::new(owners),
         }
+    }
+
+    /// Refuses from now on what can take long to check, since nobody starts a process that could be
+    /// stopped.
+    pub fn only_brief_checks(&mut self) {
+        self.only_brief_checks = true;
     }
 
     /// The catalog of this moment.
@@ -190,14 +204,7 @@ impl Registry {
     /// It never fails: what cannot be used is left out, with the reason in the catalog's report
     /// on its source.
     pub fn publish(&self, registrations: impl IntoIterator<Item = Registration>) -> Arc<Catalog> {
-        // Compiling schemas needs no lock.
-        let prepared: Vec<(Registration, Vec<_>)> = registrations
-            .into_iter()
-            .map(|registration| {
-                let compiled = registration.tools.iter().map(|tool| self.compile(tool)).collect();
-                (registration, compiled)
-            })
-            .collect();
+        let prepared = self.compile(registrations.into_iter().collect());
         self.change(|live, published| put(live, prepared, published))
     }
 
@@ -216,16 +223,8 @@ impl Registry {
         };
         let sources: BTreeSet<SourceId> =
             registrations.iter().map(|registration| registration.source.clone()).collect();
-        // Compiling schemas needs no lock.
-        let changed: Vec<(Registration, Vec<_>)> = registrations
-            .into_iter()
-            .zip(is_known)
-            .filter(|(_, is_known)| !is_known)
-            .map(|(registration, _)| {
-                let compiled = registration.tools.iter().map(|tool| self.compile(tool)).collect();
-                (registration, compiled)
-            })
-            .collect();
+        let changed = registrations.into_iter().zip(is_known).filter(|(_, is_known)| !is_known);
+        let changed = self.compile(changed.map(|(registration, _)| registration).collect());
         let is_gone = |source: &SourceId| {
             matches!(source, SourceId::Plugin { .. }) && !sources.contains(source)
         };
@@ -246,17 +245,21 @@ impl Registry {
         })
     }
 
-    fn compile(&self, tool: &Arc<dyn Tool>) -> Result<Compiled, String> {
-        let spec = tool.spec();
-        let compile = |name: &str, schema| {
-            Schema::compile(schema, &self.limits)
-                .map(Arc::new)
-                .map_err(|error| format!("`{name}`: {error}"))
+    /// Compiles the schemas of registrations; that needs no lock.
+    fn compile(&self, registrations: Vec<Registration>) -> Vec<(Registration, Schemas)> {
+        let is_new = |source: &SourceId| registrations.iter().any(|new| new.source == *source);
+        let mut spent = Spent::default();
+        for (_, live) in self.live().iter().filter(|(source, _)| !is_new(source)) {
+            spent.add(&live.registration, &live.compiled);
+        }
+        let compile = |registration: Registration| {
+            let budget = spent.budget(&registration, &self.limits);
+            let compiled =
+                schemas::compile(&registration, budget, &self.limits, self.only_brief_checks);
+            spent.add(&registration, &compiled);
+            (registration, compiled)
         };
-        Ok(Compiled {
-            parameters: compile("parameters", &spec.parameters)?,
-            output: spec.output.as_ref().map(|schema| compile("output", schema)).transpose()?,
-        })
+        registrations.into_iter().map(compile).collect()
     }
 
     fn live(&self) -> MutexGuard<'_, BTreeMap<SourceId, Live>> {
@@ -281,7 +284,7 @@ impl Registry {
 
 fn put(
     live: &mut BTreeMap<SourceId, Live>,
-    registrations: Vec<(Registration, Vec<Result<Compiled, String>>)>,
+    registrations: Vec<(Registration, Schemas)>,
     published: u64,
 ) {
     for (registration, compiled) in registrations {
@@ -318,7 +321,7 @@ fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -
         let report = sources.entry(source.clone()).or_default();
         report.rejected.extend(registration.rejected.iter().cloned());
         report.waiting.extend(registration.waiting.iter().cloned());
-        for (tool, compiled) in registration.tools.iter().zip(compiled) {
+        for (tool, compiled) in registration.tools.iter().zip(&compiled.of_tools) {
             match compiled {
                 Ok(compiled) => {
                     claims.push(Claim::new(registration, tool.spec()));
@@ -344,6 +347,7 @@ fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -
                     output: compiled.output.clone(),
                     source: claim.source.clone(),
                     trusted: live.registration.trusted,
+                    of_stranger: schemas::is_strangers(&live.registration),
                     digest: live.registration.digest.clone(),
                     party: live.party,
                     published: live.published,

@@ -6,11 +6,14 @@
 //! is remembered and of what the operator configured; a change of any of them is one look, and
 //! loads what is new alone.
 
+mod arriving;
+mod first;
 mod gate;
 mod judge;
 mod look;
 mod missing;
 mod note;
+mod recorded;
 mod reloader;
 mod remember;
 mod reread;
@@ -19,6 +22,7 @@ mod scan;
 mod settle;
 mod source;
 mod status;
+mod whose;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,18 +32,22 @@ use crate::authority::Grants;
 use crate::difference::Outline;
 use crate::lock::{self, Lock, LockError, Owner};
 use crate::plugin::Facts;
+use crate::read::Place;
 use crate::registry::Owners;
 use crate::tool::{Need, Origin, PluginId, SourceId};
 
+pub use arriving::Arriving;
 pub use gate::Gate;
 pub use judge::{surface, suspect};
 pub use note::note;
+pub use recorded::record_definitions;
 pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread, Shown};
-pub use remember::{Trusted, trust};
+pub use remember::{Trusted, prune, trust};
 pub use rollback::{RollbackError, RolledBack, roll_back};
-pub use scan::find;
+pub use scan::{find, ids, stem};
 pub use settle::kept;
 pub use status::{Failed, SourceStatus, Status};
+pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares};
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,47 @@ pub struct Folder {
     pub path: PathBuf,
     /// How far what lies there is trusted with names, unless it is bundled.
     pub origin: Origin,
+}
+
+impl Folder {
+    /// From where the plugins of the folder are read.
+    ///
+    /// # Errors
+    /// If it is a project's, and leads out of the project.
+    pub fn place(&self) -> Result<Place, String> {
+        if self.origin != Origin::Project {
+            return Ok(Place::Own);
+        }
+        let place = Place::of_plugins(&self.path).map_err(|error| error.to_string())?;
+        place.real(&self.path).map_err(|error| {
+            let real = std::fs::canonicalize(&self.path).unwrap_or_default();
+            format!(
+                "{}; if that folder is meant, name it: `--plugins {}`",
+                error.problem,
+                real.display()
+            )
+        })?;
+        Ok(place)
+    }
+}
+
+/// From where a file is read that is named on the command line: as a plugin of the folder it lies
+/// in, if that is one of `folders`; else as one of a stranger's project.
+///
+/// # Errors
+/// If its folder cannot be found.
+pub fn place_of(folders: &[Folder], path: &Path) -> std::io::Result<Place> {
+    let path = std::path::absolute(path)?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let real = std::fs::canonicalize(folder)?;
+    let is_own = |known: &&Folder| {
+        known.origin != Origin::Project
+            && std::fs::canonicalize(&known.path).is_ok_and(|known| known == real)
+    };
+    match folders.iter().find(is_own) {
+        Some(_) => Ok(Place::Own),
+        None => Place::of_plugins(folder),
+    }
 }
 
 /// A build that loaded. Its tools are in the catalog's report on its source, unless it waits.
@@ -88,6 +137,8 @@ pub struct Pending {
     pub why: String,
     /// What happens until then.
     pub meanwhile: String,
+    /// What to do, where nobody's trust would help.
+    pub repair: Option<String>,
     /// It serves meanwhile, without what it was granted.
     pub serves: bool,
     /// Texts that a person should look at, with their places.
@@ -107,23 +158,33 @@ pub struct Remembered {
     pub lock: Lock,
     /// Where it is remembered, and where builds are kept.
     pub state: Option<PathBuf>,
+    /// What `make` recorded beside the program.
+    pub built: Option<PathBuf>,
 }
 
 impl Remembered {
-    /// Reads what is remembered in a state folder. A damaged lock trusts nobody, and is left as it
+    /// The digests of the bundled plugins of an id.
+    pub(crate) fn bundled_digests(&self, id: &PluginId) -> impl Iterator<Item = &str> {
+        let of_id = self.bundled.keys().filter(|(known, _)| *known == *id.as_str());
+        of_id.map(|(_, digest)| digest.as_str())
+    }
+
+    /// Reads what is remembered in a state folder, and what was recorded in `built` when the program
+    /// was built. A damaged lock trusts nobody, and is left as it
     /// is.
     ///
     /// # Errors
     /// If something cannot be read.
-    pub fn read(state: &Path) -> Result<Remembered, LockError> {
-        let bundled = lock::bundled_digests(state)?;
+    pub fn read(state: &Path, built: Option<&Path>) -> Result<Remembered, LockError> {
+        let built = built.filter(|folder| lock::counts(folder)).map(Path::to_owned);
+        let bundled = lock::bundled_digests(state, built.as_deref())?;
         match lock::load(state) {
-            Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()) }),
+            Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()), built }),
             Err(error @ LockError::Damaged { .. }) => {
                 tracing::error!(
                     "{error}; until then no plugin is trusted, and nothing is remembered"
                 );
-                Ok(Remembered { bundled, ..Remembered::default() })
+                Ok(Remembered { bundled, built, ..Remembered::default() })
             }
             Err(error) => Err(error),
         }

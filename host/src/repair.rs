@@ -1,8 +1,8 @@
 //! Repairs the name of a tool that a model wrote nearly right.
 //!
-//! The steps are those of Hermes, from the surest to the boldest. Two decisions are stricter: a
-//! blank name is never repaired, and where two tools are equally near none is chosen, because
-//! the wrong one might run.
+//! The steps are those of Hermes, from the surest to the boldest. Three decisions are stricter: a
+//! blank name is never repaired, where two tools are equally near none is chosen, and a name that
+//! is merely like another is suggested and never taken for it, because the wrong one might run.
 //!
 //! What this room does not do: decide whether a repaired name may be called.
 
@@ -19,31 +19,41 @@ const LIKENESS_MIN: f64 = 0.7;
 /// The most names that are compared in full; the likeliest are compared first.
 const COMPARED_MAX: usize = 64;
 
-/// Finds the tool that `given` means. `known` tells whether there is a tool of a name, and `all`
-/// are the names of all tools.
+/// Finds the tool that `given` names with a slip of case or separators. `known` tells whether
+/// there is a tool of a name, and `all` are the names of all tools.
 ///
 /// In this order: what stands before a quote or an angle bracket; that in lower case; with `-`
 /// and spaces as `_`; CamelCase as snake_case, and each without the suffix `tool`, up to twice;
-/// last the one name that is most like it, by at least 0.7 in the measure of Ratcliff and
-/// Obershelp. None if nothing fits, if two names fit equally well in the last step, or if the
-/// name is blank or longer than 128 bytes.
+/// last the one name that is the same in lower case. None if nothing fits, or if the name is
+/// blank or longer than 128 bytes.
 pub fn repair<'a>(
     given: &str,
     known: impl Fn(&str) -> bool,
     all: impl Iterator<Item = &'a str>,
 ) -> Option<String> {
+    let given = name_in(given)?;
+    if let Some(name) = candidates(given).into_iter().find(|name| known(name)) {
+        return Some(name);
+    }
+    let mut same = all.filter(|name| normal(name) == normal(given));
+    let found = same.next()?;
+    same.all(|name| name == found).then(|| found.to_owned())
+}
+
+/// The one name that is most like `given`, by at least 0.7 in the measure of Ratcliff and
+/// Obershelp: what it may mean, though it is another. None if two names are equally like it.
+pub fn suggest<'a>(given: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    most_alike(&name_in(given)?.to_ascii_lowercase(), all)
+}
+
+/// What is a name in what was given, if it is one.
+fn name_in(given: &str) -> Option<&str> {
     let given = match given.find(NOT_NAMES) {
         Some(end) if end > 0 => &given[..end],
         _ => given,
     };
     let given = given.trim();
-    if given.is_empty() || given.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    if let Some(name) = candidates(given).into_iter().find(|name| known(name)) {
-        return Some(name);
-    }
-    most_alike(&given.to_ascii_lowercase(), all).map(str::to_owned)
+    (!given.is_empty() && given.len() <= NAME_BYTES_MAX).then_some(given)
 }
 
 /// What the name may have been meant to be, the likeliest first.
@@ -219,6 +229,7 @@ mod tests {
     fn case_and_separators_are_put_right() {
         check("READ_FILE", Some("read_file"));
         check("Web-Search", Some("web_search"));
+        check("mcp__x__getitem", Some("mcp__x__getItem"));
         check("web search", Some("web_search"));
         check(" todo ", Some("todo"));
     }
@@ -236,11 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_found() {
+    fn near_names_are_suggested() {
+        let check = |given: &str, expected: Option<&str>| {
+            check(given, None);
+            assert_eq!(suggest(given, KNOWN.into_iter()), expected, "{given:?}");
+        };
         check("red_file", Some("read_file"));
         check("terminl", Some("terminal"));
         check("web_serch_tool", Some("web_search"));
-        check("mcp__x__getitem", Some("mcp__x__getItem"));
         check("weather", None);
     }
 
@@ -250,11 +264,11 @@ mod tests {
             check(given, None);
         }
         let pair = ["item_a", "item_b"];
-        assert_eq!(repair("item_x", |_| false, pair.into_iter()), None);
-        assert_eq!(
-            repair("item_x", |_| false, ["item_a", "item_a"].into_iter()).unwrap(),
-            "item_a"
-        );
+        assert_eq!(suggest("item_x", pair.into_iter()), None);
+        assert_eq!(suggest("item_x", ["item_a", "item_a"].into_iter()), Some("item_a"));
+        // Two that are the same but for case.
+        let pair = ["itemA", "Itema"];
+        assert_eq!(repair("ITEMA", |_| false, pair.into_iter()), None);
     }
 
     #[test]
@@ -279,6 +293,7 @@ mod tests {
         let started = Instant::now();
         for given in ["mcp__server__tool_x0042", "looc__revres__pcm_12345"] {
             repair(given, |_| false, names.iter().map(String::as_str));
+            suggest(given, names.iter().map(String::as_str));
         }
         assert!(started.elapsed() < Duration::from_secs(5), "however slow the machine");
     }

@@ -1,9 +1,26 @@
 //! Work that goes on where it was at home, whoever asks for it: what a guest begins on a thread of
 //! low priority would otherwise stay there, and others would wait for it.
 
-use tokio::runtime::Handle;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
+
+/// Does what may take a while and waits for nothing, so that other tasks of this thread go on
+/// elsewhere, where there is an elsewhere.
+pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// How long this thread has had a CPU.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
 
 /// The runtime of whoever made this; none if there was none.
 #[derive(Clone, Debug)]

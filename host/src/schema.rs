@@ -5,6 +5,11 @@
 //! into a tree of bounded size; where the tree is cut, the check accepts anything. Expansion
 //! only ever makes the check more lenient, never stricter: the tool sees the arguments too.
 //!
+//! The other hard part is what a schema costs, since neither preparing one nor a check can be
+//! stopped. So a schema is weighed before it is compiled: its memory with all references expanded,
+//! the memory of its patterns, and the most steps a check takes for each value and byte of what is
+//! checked. Who checks knows the work beforehand, and does it here or where it can be stopped.
+//!
 //! What models are shown is another matter: a schema is written anew for each vendor, with what
 //! the vendor refuses left out, and the registered one goes on checking the arguments.
 //!
@@ -13,14 +18,21 @@
 mod clean;
 mod expand;
 mod format;
+mod pattern;
+mod weight;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use std::fmt::{self, Write as _};
+
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::json::{self, Size};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::Violation;
+use pattern::{PATTERN_MEMORY_BYTES_MAX, Patterns};
+use weight::Analysis;
 
 pub use clean::clean;
 pub use format::{Definition, Format, FormatError, tokens};
@@ -29,14 +41,48 @@ pub use format::{Definition, Format, FormatError, tokens};
 const ERRORS_MAX: usize = 5;
 /// Most characters of one such error; it may quote the arguments.
 const ERROR_CHARS_MAX: usize = 300;
-/// Memory of one compiled `pattern`, and of its cache.
-const PATTERN_MEMORY_BYTES_MAX: usize = 1 << 20;
+/// Most characters of the path of such an error.
+const PATH_CHARS_MAX: usize = 200;
+/// Steps of a check that take so little time, a few milliseconds, that it need not be stopped.
+pub const QUICK_WORK_MAX: u64 = 500_000;
+/// Steps of a check that is over within a second on a slow machine.
+pub const BRIEF_WORK_MAX: u64 = 50_000_000;
+/// The greatest weight of schemas with which what a model writes, some kilobytes, is checked in
+/// brief.
+const BRIEF_WEIGHT_MAX: u64 = BRIEF_WORK_MAX / 8_192;
+/// Memory for describing all that is wrong with a value. As it is counted, it is many times what
+/// is needed: as if everything were wrong everywhere, at the longest path.
+const EXPLAINED_BYTES_MAX: u64 = 256 << 20;
+/// Memory of one error, without its path.
+const ERROR_BYTES: u64 = 512;
 
-/// A JSON Schema that has been bounded and compiled.
+/// A JSON Schema that has been bounded, weighed and compiled.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
-    nodes: usize,
+    analysis: Analysis,
+    bytes: u64,
+}
+
+/// A keyword that costs too much, and where it stands in the schema with its references expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expensive {
+    keyword: String,
+    path: String,
+}
+
+impl Expensive {
+    fn new<'a>(keyword: &str, path: impl IntoIterator<Item = &'a str>) -> Expensive {
+        let path: String = path.into_iter().flat_map(|step| ["/", step]).collect();
+        let shown = |given: &str| text::one_line(&text::cut(given, PATH_CHARS_MAX));
+        Expensive { keyword: shown(keyword), path: shown(&path) }
+    }
+}
+
+impl fmt::Display for Expensive {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "keyword `{}` at {}", self.keyword, self.path)
+    }
 }
 
 /// Why a schema cannot be used.
@@ -78,6 +124,39 @@ pub enum SchemaError {
         /// Bytes allowed.
         allowed: usize,
     },
+    /// It copies too much.
+    #[error(
+        "{at}: with every `$ref` expanded, the schema exceeds `schema_expanded_bytes_max` of {allowed}; refer less often to large definitions"
+    )]
+    TooWide {
+        /// What is copied when there is no room any more.
+        at: Expensive,
+        /// Bytes allowed.
+        allowed: u64,
+    },
+    /// Its patterns take too much memory.
+    #[error(
+        "{at}: a pattern takes more than 1 MiB compiled, or all of the schema more than `schema_patterns_bytes_max` of {allowed}; repeat less than `x{{1000}}`"
+    )]
+    PatternsTooLarge {
+        /// The pattern for which there is no room any more.
+        at: Expensive,
+        /// Bytes allowed.
+        allowed: u64,
+    },
+    /// Its patterns take too long to read.
+    #[error(
+        "{0}: the patterns of the schema take too long to read; write fewer classes such as `\\s` and `\\p{{L}}`, and repeat them with `{{1,9}}`"
+    )]
+    PatternsTooDear(Expensive),
+    /// A check takes too long, whatever is checked.
+    #[error("{0} makes checks too expensive, also of small values; write it more simply")]
+    TooHeavy(Expensive),
+    /// A check can take so long that it has to be stopped, and the host has no process for it.
+    #[error(
+        "{0} makes checks so expensive that they need a process of their own, and this host starts none (`HostSettings::compiler`); write it more simply"
+    )]
+    NeedsProcess(Expensive),
     /// The schema breaks a rule of JSON Schema, or has a pattern that cannot run in linear time.
     #[error("schema is invalid: {0}")]
     Invalid(String),
@@ -97,8 +176,7 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Value, SchemaError> {
     if depth(text) > limits.schema_depth_max.0 {
         return Err(SchemaError::TooDeep { allowed: limits.schema_depth_max.0 });
     }
-    let value =
-        serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
+    let value = json::read(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
     Ok(match value {
         Value::Null => json!({ "type": "object", "properties": {} }),
         Value::Object(members) if members.is_empty() => {
@@ -124,6 +202,8 @@ impl Schema {
             Some(other) => return Err(SchemaError::NotAnObject(shown(other))),
         }
         let expanded = expand::expand(schema, limits)?;
+        let patterns = Patterns::of(&expanded.schema, limits)?;
+        let analysis = weight::analyse(&expanded.schema, &patterns)?;
         let validator = jsonschema::options()
             .with_draft(draft(members))
             .with_pattern_options(
@@ -134,30 +214,83 @@ impl Schema {
             .should_validate_formats(false)
             .offline()
             .build(&expanded.schema)
-            .map_err(|error| SchemaError::Invalid(cut(&error.to_string())))?;
-        Ok(Schema { validator, nodes: expanded.nodes })
+            .map_err(|error| SchemaError::Invalid(shown(&error)))?;
+        Ok(Schema { validator, analysis, bytes: expanded.bytes + patterns.bytes })
     }
 
-    /// Checks a value.
+    /// Memory of the schema, about: all that its references copy, and its patterns.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most steps that a check of a value of this size takes, each some nanoseconds long.
+    pub fn work(&self, size: Size) -> u64 {
+        self.analysis.weight.work(size)
+    }
+
+    /// Refuses a schema of which usual values can take longer than [`BRIEF_WORK_MAX`].
+    ///
+    /// # Errors
+    /// With the keyword that weighs most.
+    pub fn check_is_brief(&self) -> Result<(), SchemaError> {
+        if self.is_brief() {
+            return Ok(());
+        }
+        Err(SchemaError::NeedsProcess(self.analysis.heaviest.clone()))
+    }
+
+    /// Tells whether usual values are checked in brief; where not, a check that takes long is the
+    /// schema's fault.
+    pub fn is_brief(&self) -> bool {
+        self.work(Size { nodes: 1, bytes: 1 }) <= BRIEF_WEIGHT_MAX
+    }
+
+    /// Tells whether a value fits, without more memory than the value has. It takes as long as
+    /// [`work`](Schema::work) says, and cannot be stopped.
+    pub fn fits(&self, value: &Value) -> bool {
+        self.validator.is_valid(value)
+    }
+
+    /// Describes the first few ways in which a value of this size breaks the schema, or the very
+    /// first if there may be too many; `None` where even that can take too much memory.
+    pub fn explain(&self, value: &Value, size: Size) -> Option<Vec<Violation>> {
+        let errors = self.work(size);
+        let of_each = size.bytes + ERROR_BYTES + self.analysis.quoted_bytes;
+        if errors.saturating_mul(of_each) <= EXPLAINED_BYTES_MAX {
+            return Some(
+                self.validator.iter_errors(value).take(ERRORS_MAX).map(described).collect(),
+            );
+        }
+        (!self.analysis.has_alternatives).then(|| self.explain_first(value))
+    }
+
+    /// Describes the first way in which a value breaks the schema, whatever memory it takes.
+    pub fn explain_first(&self, value: &Value) -> Vec<Violation> {
+        self.validator.validate(value).err().map(described).into_iter().collect()
+    }
+
+    /// Checks a value here and now, however long it takes.
     ///
     /// # Errors
     /// With the first few ways in which the value breaks the schema.
     pub fn check(&self, value: &Value) -> Result<(), Vec<Violation>> {
-        if self.validator.is_valid(value) {
+        if self.fits(value) {
             return Ok(());
         }
-        let violation = |error: jsonschema::ValidationError<'_>| Violation {
-            path: error.instance_path().to_string(),
-            message: cut(&error.to_string()),
-        };
-        Err(self.validator.iter_errors(value).take(ERRORS_MAX).map(violation).collect())
+        Err(self.explain(value, Size::of(value)).unwrap_or_else(unexplained))
     }
+}
 
-    /// How much work it can be to check JSON text of this length, in visits to a node of the
-    /// schema. A million visits take some milliseconds.
-    pub fn visits_max(&self, text_bytes: usize) -> usize {
-        self.nodes.saturating_mul(text_bytes)
-    }
+/// What is said of a value that is wrong where saying more can take too much memory.
+pub fn unexplained() -> Vec<Violation> {
+    let message = "the value does not fit the schema; it is too large for the schema's alternatives \
+                   to say where";
+    vec![Violation { path: String::new(), message: message.to_owned() }]
+}
+
+fn described(error: ValidationError<'_>) -> Violation {
+    let path = text::cut(&error.instance_path().to_string(), PATH_CHARS_MAX);
+    Violation { path, message: shown(&error) }
 }
 
 /// Levels of nesting in JSON text, counted without recursion.
@@ -191,8 +324,19 @@ fn draft(members: &Map<String, Value>) -> Draft {
     }
 }
 
-fn shown(value: &Value) -> String {
-    cut(&value.to_string())
+/// The start of a text, however long the whole would be.
+fn shown(whole: &impl fmt::Display) -> String {
+    struct Start(String);
+    impl fmt::Write for Start {
+        fn write_str(&mut self, more: &str) -> fmt::Result {
+            self.0.push_str(more);
+            if self.0.len() > 4 * ERROR_CHARS_MAX + 4 { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut start = Start(String::new());
+    // It fails when there is enough.
+    let _ = write!(start, "{whole}");
+    cut(&start.0)
 }
 
 fn cut(shown: &str) -> String {
@@ -238,6 +382,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nullable_takes_null() {
+        let check = |property: &str, value: &str, expected: &[(&str, &str)]| {
+            let schema = format!(
+                r##"{{"type":"object","properties":{{"i":{property}}},"$defs":{{"n":{{"type":"integer"}},"m":{{"type":"integer","nullable":true}}}}}}"##
+            );
+            check(&schema, &format!(r#"{{"i":{value}}}"#), expected);
+        };
+        for property in [
+            r#"{"type":"integer","nullable":true}"#,
+            r#"{"type":["integer","string"],"nullable":true}"#,
+            r#"{"type":"integer","enum":[1,2],"nullable":true}"#,
+            r#"{"const":1,"nullable":true}"#,
+            r#"{"anyOf":[{"type":"integer"},{"type":"boolean"}],"nullable":true}"#,
+            r#"{"oneOf":[{"type":"integer"},{"type":["null","boolean"]}],"nullable":true}"#,
+            r##"{"$ref":"#/$defs/n","nullable":true}"##,
+            r##"{"$ref":"#/$defs/m"}"##,
+            r#"{"type":"integer","not":{"type":"null"},"nullable":true}"#,
+        ] {
+            check(property, "null", &[]);
+            check(property, "1", &[]);
+            let refused = compile(&format!(
+                r##"{{"properties":{{"i":{property}}},"$defs":{{"n":{{"type":"integer"}},"m":{{"type":"integer","nullable":true}}}}}}"##
+            ));
+            assert!(refused.expect("a schema").check(&json!({ "i": [] })).is_err(), "{property}");
+        }
+        let refused = |property: &str, why: &str| check(property, "null", &[("/i", why)]);
+        refused(r#"{"type":"integer"}"#, r#"null is not of type "integer""#);
+        refused(r#"{"type":"integer","nullable":false}"#, r#"null is not of type "integer""#);
+        check(
+            r#"{"type":"integer","nullable":true}"#,
+            r#""x""#,
+            &[("/i", r#""x" is not of types "null", "integer""#)],
+        );
+    }
+
+    #[test]
     fn hostile_schemas_are_refused() {
         refused("[1]", "must describe an object");
         refused(r#"{"type":"string"}"#, "must describe an object");
@@ -248,7 +428,10 @@ mod tests {
         refused(r##"{"properties":{"a":{"$ref":"#/$defs/none"}}}"##, "leads to no schema");
         refused(r#"{"properties":{"a":{"type":"strin"}}}"#, "invalid");
         refused(r#"{"properties":{"a":{"pattern":"(?=a)b"}}}"#, "invalid");
-        refused(r#"{"properties":{"a":{"pattern":"(a{1000}){1000}"}}}"#, "invalid");
+        refused(
+            r#"{"properties":{"a":{"pattern":"(a{1000}){1000}"}}}"#,
+            "keyword `pattern` at /properties/a/pattern",
+        );
         let long = format!(r#"{{"properties":{{"a":{{"pattern":"{}"}}}}}}"#, "a".repeat(5_000));
         refused(&long, "schema_pattern_bytes_max");
         let deep = format!("{}1{}", r#"{"not":"#.repeat(1_000), "}".repeat(1_000));

@@ -1,13 +1,14 @@
 //! Scripts: what in a plugins folder is one, and its text, read once.
 //!
-//! A script is a file, or a folder with a main file named `plugin` and more modules beside and
-//! below it. Hidden files, tests, what package managers leave and folders of plugins are no part of
-//! it; links within a folder are not followed. What this room does not do: run anything.
+//! A script is a file, or a folder with a main file named `plugin` and more modules beside and below
+//! it. Hidden files, tests, what package managers leave and folders of plugins are no part of it; links
+//! within a folder are not followed. Nothing is run here.
+
+mod packed;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::limits::Limits;
+use crate::read::{Place, Problem};
+
+pub use packed::{runner_of, unpack};
 
 /// The stem of the main file of a folder.
 const MAIN: &str = "plugin";
@@ -25,8 +29,8 @@ const ENTRIES_MAX: usize = 10_000;
 /// Folders that hold no modules of a script; `plugins` is where `toolhost dev .` puts a copy of it.
 const OTHER_FOLDERS: [&str; 6] =
     ["__pycache__", "node_modules", "plugins", "test", "tests", "target"];
-/// How a packed script begins.
-const PACKED: &str = r#"{"toolhost-script":1,"#;
+/// Entries of a folder that are looked at to see whether it is meant as a script.
+const LOOKED_AT_MAX: usize = 1_000;
 
 /// A language of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,6 +93,32 @@ pub fn language(path: &Path) -> Option<Language> {
     }
     // A module that is no plugin of its own begins so in Python.
     Language::of(name).filter(|_| !name.starts_with('_'))
+}
+
+/// Why something in a plugins folder, which is no script, may have been meant as one.
+pub fn ignored(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    if name.starts_with('.') || OTHER_FOLDERS.contains(&&*name) {
+        return None;
+    }
+    let is_folder = path.is_dir();
+    if path.file_name()?.to_str().is_none() && (is_folder || Language::of(&name).is_some()) {
+        return Some("its name is not UTF-8; rename it".to_owned());
+    }
+    if !is_folder {
+        return None;
+    }
+    let unreadable = |error| format!("the folder cannot be read: {error}; check its permissions");
+    let entries = match fs::read_dir(path).map_err(unreadable) {
+        Ok(entries) => entries,
+        Err(why) => return Some(why),
+    };
+    let mut names = entries.flatten().take(LOOKED_AT_MAX).map(|entry| entry.path());
+    names.any(|path| is_module(&path) && !path.is_dir()).then(|| {
+        format!(
+            "a folder without a main file; name the one that has the tools {MAIN}.py, {MAIN}.js, {MAIN}.mjs or {MAIN}.ts"
+        )
+    })
 }
 
 /// The stem of a script's name.
@@ -177,6 +207,14 @@ pub enum ScriptError {
         path: String,
         /// What the system says.
         reason: String,
+    },
+    /// A file is no regular one, or lies elsewhere.
+    #[error("{path} {problem}")]
+    Elsewhere {
+        /// Below the script, or the script itself.
+        path: String,
+        /// What is wrong with it.
+        problem: Problem,
     },
     /// A file is no text.
     #[error("{0} is not UTF-8 text; save it as UTF-8")]
@@ -275,11 +313,17 @@ impl Stamp {
 }
 
 impl Script {
-    /// Reads the script that lies at `path`, for a runner with this digest.
+    /// Reads the script that lies at `path` in its place, for a runner with this digest.
     ///
     /// # Errors
     /// If it is none, or too large.
-    pub fn read(path: &Path, runner: &str, limits: &Limits) -> Result<Script, ScriptError> {
+    pub fn read(
+        place: &Place,
+        path: &Path,
+        runner: &str,
+        limits: &Limits,
+    ) -> Result<Script, ScriptError> {
+        place.real(path).map_err(|error| refused(&shown(path), error.problem, limits))?;
         let Some(language) = language(path) else {
             let reason = "there is no script".to_owned();
             return Err(ScriptError::Unreadable { path: shown(path), reason });
@@ -292,7 +336,8 @@ impl Script {
         };
         let (mut left, mut modules) = (limits.script_bytes_max.0, Vec::new());
         for Found { name, path } in found {
-            let text = read(&name, &path, left, limits.script_bytes_max.0)?;
+            let text = place.text(&path, left);
+            let text = text.map_err(|error| refused(&name, error.problem, limits))?;
             left -= text.len() as u64;
             modules.push(Module { path: name, text });
         }
@@ -300,14 +345,9 @@ impl Script {
         Ok(Script { version: 1, language, runner, modules })
     }
 
-    /// The script as bytes; equal scripts for one runner have equal ones.
+    /// The script as bytes, which [`unpack`] reads; equal scripts for one runner have equal ones.
     pub fn pack(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts and numbers can always be written")
-    }
-
-    /// Reads what [`pack`](Script::pack) gave; none if these bytes are something else.
-    pub fn unpack(bytes: &[u8]) -> Option<Script> {
-        bytes.starts_with(PACKED.as_bytes()).then(|| serde_json::from_slice(bytes).ok()).flatten()
     }
 
     /// Bytes of all its text.
@@ -355,28 +395,15 @@ fn modules(folder: &Path, files_max: usize) -> Result<Vec<Found>, ScriptError> {
     Ok(found)
 }
 
-fn read(name: &str, path: &Path, left: u64, bytes_max: u64) -> Result<String, ScriptError> {
-    let unreadable = |error: std::io::Error| ScriptError::Unreadable {
-        path: name.to_owned(),
-        reason: error.to_string(),
-    };
-    // Without it, opening a pipe waits for a writer.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = fs::File::options()
-        .read(true)
-        .custom_flags(i32::from_ne_bytes(nonblocking.to_ne_bytes()))
-        .open(path)
-        .map_err(unreadable)?;
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        let reason = "it is no regular file".to_owned();
-        return Err(ScriptError::Unreadable { path: name.to_owned(), reason });
+fn refused(name: &str, problem: Problem, limits: &Limits) -> ScriptError {
+    match problem {
+        Problem::TooLarge { .. } => ScriptError::TooLarge(limits.script_bytes_max.0),
+        Problem::NotText => ScriptError::NotText(name.to_owned()),
+        Problem::Absent(reason) | Problem::Unreadable(reason) => {
+            ScriptError::Unreadable { path: name.to_owned(), reason }
+        }
+        problem => ScriptError::Elsewhere { path: name.to_owned(), problem },
     }
-    let mut bytes = Vec::new();
-    file.take(left + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > left {
-        return Err(ScriptError::TooLarge(bytes_max));
-    }
-    String::from_utf8(bytes).map_err(|_| ScriptError::NotText(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -425,9 +452,9 @@ mod tests {
             assert_eq!(at(none), None, "{none}");
         }
         let words = folder.path().join("words");
-        let script = Script::read(&words, "r", &Limits::default()).expect("a script");
+        let script = Script::read(&Place::Own, &words, "r", &Limits::default()).expect("a script");
         assert_eq!(names(&script), ["plugin.py", "_part.py", "a.py", "lib/count.py"]);
-        assert_eq!(Script::unpack(&script.pack()), Some(script));
+        assert_eq!(unpack(&script.pack(), &Limits::default()), Ok(Some(script)));
         assert_eq!(whole(&words.join("plugin.py")), words);
         assert_eq!(whole(&words.join("a.py")), words.join("a.py"));
         assert_eq!(
@@ -452,7 +479,8 @@ mod tests {
             ..Limits::default()
         };
         let refused = |name: &str, expected: &str| {
-            let error = Script::read(&folder.path().join(name), "r", &limits).expect_err(name);
+            let path = folder.path().join(name);
+            let error = Script::read(&Place::Own, &path, "r", &limits).expect_err(name);
             assert!(error.to_string().contains(expected), "{error}");
         };
         refused("two", "`plugin.py` and `plugin.js`");
@@ -461,7 +489,6 @@ mod tests {
         write(folder.path(), &[("many/plugin.py", ""), ("many/a.py", "")]);
         refused("many", "`script_files_max` of 1");
         refused("none.py", "cannot be read");
-        // Its first module by name would be the main one.
         write(folder.path(), &[("linked/a.py", ""), ("main.py", "")]);
         let link = folder.path().join("linked/plugin.py");
         std::os::unix::fs::symlink(folder.path().join("main.py"), &link).expect("a link");

@@ -6,11 +6,13 @@
 //! `Display` nor `Serialize`, its `Debug` is empty, and it is read with [`SecretValue::expose`]
 //! alone, which one can search for.
 
+mod escape;
 mod forms;
 mod keyring;
 mod redact;
 mod search;
 mod store;
+mod views;
 
 use std::fmt;
 use std::path::PathBuf;

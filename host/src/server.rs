@@ -3,8 +3,8 @@
 //! Clients of both eras are served: those that begin with `initialize`, and those that ask
 //! `server/discover` or nothing and say with every request who they are. The hard part is time.
 //! Both are answered before any plugin has loaded; listings and calls of tools that are not
-//! there yet wait, though not for long; and whoever was given a listing hears when tools come or
-//! go. (That a check says otherwise than before shows in the next listing only.) A call ends with its client's patience: a cancelled one is dropped, and so are
+//! there yet wait, though not for long; no listing waits for a tool's check, which is asked beside
+//! it; and whoever was given a listing hears when tools come or go. A call ends with its client's patience: a cancelled one is dropped, and so are
 //! all when the client has gone.
 //!
 //! One connection is one session. What this room does not do: find, check or run tools, or ask
@@ -14,9 +14,13 @@
 
 mod answer;
 mod desk;
+mod front;
+mod lines;
 mod listing;
 mod news;
 mod progress;
+mod scan;
+mod traffic;
 mod wire;
 
 use std::collections::hash_map::RandomState;
@@ -26,28 +30,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorData,
+    Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, SetLevelRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::host::Host;
 use crate::limits::Limits;
 use crate::schema::Format;
 use crate::session::SessionError;
-use crate::text;
 use crate::tool::{Call, Caller};
 use crate::toolset::{Platform, Selection};
 use answer::answer;
 use desk::Desk;
+use front::{Front, no_method};
 use listing::{Listing, Listings};
 use news::News;
 use progress::Reports;
-use wire::{Stage, Wire};
+use traffic::{Stage, Traffic};
+use wire::Wire;
 
 /// What the log leaves out unless it is asked for: the protocol library warns of each request
 /// that was refused, and its client was told that anyway.
@@ -57,10 +62,6 @@ pub const LOG_DIRECTIVE: &str = "rmcp=error";
 const INSTRUCTIONS: &str = "Tools that run in a sandbox; an error says whose move is next.";
 /// Changes that come so close upon one another are told as one.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// Subscriptions of one connection at once; each is a request that stays open.
-const SUBSCRIPTIONS_MAX: usize = 16;
-/// Characters of an unknown method's name that are echoed.
-const METHOD_CHARS_MAX: usize = 60;
 
 /// What a client is offered.
 #[derive(Clone, Debug)]
@@ -97,11 +98,12 @@ pub fn standard_streams() -> (impl AsyncRead + Unpin, impl AsyncWrite + Unpin) {
     rmcp::transport::stdio_pipes()
 }
 
-/// Serves one client until it goes away: until `input` ends, or `output` cannot be written.
-/// Then it stops the host; calls under way get a second to end, and are dropped.
+/// Serves one client until it goes away: until `input` ends, or `output` cannot be written; or
+/// until `stop` is done. Then it stops the host; calls under way get a second to end, and are
+/// dropped, whether the client reads or not.
 ///
-/// Whatever the client sends, it ends in no other way: what is no message is answered with an
-/// error or ignored.
+/// Whatever the client sends, it ends in no other way, as long as it reads refusals: what is no
+/// message is answered with an error or ignored.
 ///
 /// # Errors
 /// If no session can be made.
@@ -110,11 +112,12 @@ pub async fn serve(
     settings: ServerSettings,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
+    stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), SessionError> {
     let host = Arc::new(host);
-    let wire = Wire::new(input, output, settings.limits.message_bytes_max());
-    let door = Arc::new(Door::new(Arc::clone(&host), settings, wire.stage())?);
-    match Arc::clone(&door).serve(wire).await {
+    let wire = Wire::new(input, output, stop, &settings.limits);
+    let door = Arc::new(Door::new(Arc::clone(&host), settings, wire.traffic())?);
+    match Front::new(Arc::clone(&door), wire.traffic()).serve(wire).await {
         Ok(running) => {
             let peer = running.peer().clone();
             tokio::select! {
@@ -139,31 +142,39 @@ struct Door {
     /// What the session is called towards tools. It means nothing.
     session: String,
     list_wait_max: Duration,
+    /// How long a call waits for a plugin that is listed before it is compiled.
+    arrival_wait_max: Duration,
     /// The listing that the client knows, or was told to fetch; by its digest.
     known: watch::Sender<Option<u64>>,
     /// Counts how often it was told to fetch another.
     changes: watch::Sender<u64>,
-    subscriptions: Semaphore,
-    stage: watch::Receiver<Stage>,
+    /// Asks for what the checks say now.
+    listed: Notify,
+    /// How severe news must be for the client to hear of it.
+    level: watch::Sender<LoggingLevel>,
+    traffic: Arc<Traffic>,
 }
 
 impl Door {
     fn new(
         host: Arc<Host>,
         settings: ServerSettings,
-        stage: watch::Receiver<Stage>,
+        traffic: Arc<Traffic>,
     ) -> Result<Door, SessionError> {
         let ServerSettings { offer, format, limits } = settings;
+        let session = format!("mcp-{:016x}", RandomState::new().hash_one(0));
         Ok(Door {
-            desk: Desk::new(Arc::clone(&host), offer)?,
+            desk: Desk::new(Arc::clone(&host), offer, session.clone())?,
             host,
             listings: Listings::new(format),
-            session: format!("mcp-{:016x}", RandomState::new().hash_one(0)),
+            session,
             list_wait_max: limits.list_wait_max,
+            arrival_wait_max: limits.compile_time_max,
             known: watch::Sender::new(None),
             changes: watch::Sender::new(0),
-            subscriptions: Semaphore::new(SUBSCRIPTIONS_MAX),
-            stage,
+            listed: Notify::new(),
+            level: watch::Sender::new(LoggingLevel::Debug),
+            traffic,
         })
     }
 
@@ -190,6 +201,7 @@ impl Door {
         self.wait(self.host.started()).await;
         let listing = self.listing().await;
         self.known.send_replace(Some(listing.digest));
+        self.listed.notify_one();
         Ok(self.listings.first_page(listing))
     }
 
@@ -199,11 +211,10 @@ impl Door {
         context: &RequestContext<RoleServer>,
         work: impl Future<Output = Result<T, ErrorData>>,
     ) -> Result<T, ErrorData> {
-        let mut stage = self.stage.clone();
         tokio::select! {
             done = work => done,
             () = context.ct.cancelled() => Err(dropped()),
-            _ = stage.wait_for(|stage| *stage == Stage::Gone) => Err(dropped()),
+            () = self.traffic.gone() => Err(dropped()),
         }
     }
 
@@ -218,6 +229,15 @@ impl Door {
             never = report => never,
             never = self.tell_changes(peer) => never,
             never = self.tell_news(peer) => never,
+            never = self.ask_checks() => never,
+        }
+    }
+
+    /// Asks the checks of tools beside each listing, which counted on what they said last.
+    async fn ask_checks(&self) -> Infallible {
+        loop {
+            self.listed.notified().await;
+            self.host.unavailable().await;
         }
     }
 
@@ -227,7 +247,8 @@ impl Door {
         loop {
             let shown = sources.borrow_and_update().clone();
             for line in news.of(&shown) {
-                news::tell(peer, line).await;
+                let least = *self.level.borrow();
+                news::tell(peer, least, line).await;
             }
             if sources.changed().await.is_err() {
                 // Loading was stopped.
@@ -240,15 +261,18 @@ impl Door {
     async fn tell_changes(&self, peer: &Peer<RoleServer>) -> Infallible {
         let mut generations = self.host.subscribe();
         let mut known = self.known.subscribe();
+        let mut checks = self.host.checks_changed();
         loop {
             // What is known counts too: a listing may be old when it is handed out.
             tokio::select! {
                 Ok(()) = generations.changed() => {}
                 Ok(()) = known.changed() => {}
+                Ok(()) = checks.changed() => {}
                 else => std::future::pending().await,
             }
             tokio::time::sleep(SETTLE_TIME).await;
             generations.mark_unchanged();
+            checks.mark_unchanged();
             let Some(digest) = *known.borrow_and_update() else { continue };
             let now = self.listing().await.digest;
             if now == digest {
@@ -289,15 +313,15 @@ impl ServerHandler for Door {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("toolhost", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(format!("{INSTRUCTIONS} {}", self.host.granted()))
     }
 
-    /// What there is to tell is little, and told at every level.
     async fn set_level(
         &self,
-        _: SetLevelRequestParams,
+        request: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.level.send_replace(request.level);
         Ok(())
     }
 
@@ -328,9 +352,11 @@ impl ServerHandler for Door {
             .map(|token| Reports::new(token, context.peer.clone()));
         call.progress = reports.as_ref().map(Reports::sink);
         let work = async {
-            if self.host.catalog().find(&call.tool).is_none() {
-                self.wait(self.host.loaded()).await;
-            }
+            self.traffic.has_room().await;
+            self.wait(self.host.ready_for(&call.tool)).await;
+            let arrived = self.host.arrived(&call.tool);
+            // Late is answered with why.
+            let _ = tokio::time::timeout(self.arrival_wait_max, arrived).await;
             let session = self.desk.session();
             let running = self.host.call_in(&session, call);
             let outcome = match reports {
@@ -347,11 +373,7 @@ impl ServerHandler for Door {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let Ok(_permit) = self.subscriptions.try_acquire() else {
-            let message = format!("{SUBSCRIPTIONS_MAX} subscriptions are open; end one of them");
-            return Err(ErrorData::invalid_request(message, None));
-        };
-        let mut stage = self.stage.clone();
+        let mut stage = self.traffic.stage();
         tokio::select! {
             ended = self.follow(&subscription) => ended,
             () = subscription.cancelled() => Ok(()),
@@ -370,11 +392,11 @@ impl ServerHandler for Door {
             "tools/list" => "`cursor`, a text, or nothing",
             "initialize" => "`protocolVersion`, `capabilities` and `clientInfo`",
             "subscriptions/listen" => "`notifications`, an object",
-            method => {
-                let method = text::one_line(&text::cut(method, METHOD_CHARS_MAX));
-                let message = format!("there is no method `{method}`");
-                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
+            "logging/setLevel" => {
+                "`level`, one of debug, info, notice, warning, error, critical, alert and emergency"
             }
+            "ping" | "server/discover" => "an object or nothing",
+            method => return Err(no_method(method)),
         };
         let message = format!("{} takes {parameters}", request.method);
         Err(ErrorData::invalid_params(message, None))

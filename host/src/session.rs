@@ -7,8 +7,10 @@
 mod results;
 mod untrusted;
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +32,10 @@ pub use untrusted::{is_untrusted, wrap};
 /// After so long without a call, the next one begins a new turn.
 const TURN_ENDS_AFTER: Duration = Duration::from_secs(30);
 
+/// Whose calls those without a session of their own are, together, as far as their failures count:
+/// so are those of all processes of the command line.
+pub const COMMAND_LINE: &str = "command line";
+
 /// What a session is made with.
 #[derive(Clone, Default)]
 pub struct SessionSettings {
@@ -46,6 +52,15 @@ pub struct SessionSettings {
     /// When calls that turn in circles are warned of or refused; without it, as the operator's
     /// configuration says.
     pub guardrails: Option<GuardrailSettings>,
+    /// Whose calls they are, as far as failures of plugins count; without it, the session's own.
+    pub caller: Option<String>,
+    /// Only a tool's exact name calls it: nothing is repaired, as MCP has it.
+    pub exact_names: bool,
+    /// Structured output is passed on beside the texts, as MCP does: a text that is too large is
+    /// shortened without it where the tool promises it by a schema.
+    pub keeps_structure: bool,
+    /// No turn is bounded by `turn_chars_max`: nobody says when one begins.
+    pub turns_are_unbounded: bool,
     /// How large the context of the caller's model is, in tokens, if it is known. Results are
     /// fitted to it.
     pub context_tokens: Option<u64>,
@@ -67,6 +82,7 @@ pub enum SessionError {
 /// One caller's calls.
 pub struct Session {
     settings: SessionSettings,
+    caller: String,
     toolsets: Arc<BTreeMap<String, UserToolset>>,
     interceptors: BTreeMap<String, Entry>,
     /// The tools of the selection, for one generation of the catalog.
@@ -135,21 +151,30 @@ impl Session {
                 output: None,
                 source: SourceId::Builtin,
                 trusted: true,
+                of_stranger: false,
                 digest: None,
                 party: Party::new(),
                 published: 0,
             };
             interceptors.insert(name, entry);
         }
-        let window = window(settings.context_tokens, limits);
+        let mut window = window(settings.context_tokens, limits);
+        if settings.turns_are_unbounded {
+            window.turn_chars_max = usize::MAX;
+        }
         let turn = Turn {
             guardrails: Guardrails::new(settings.guardrails.clone().unwrap_or_default()),
             reads: Reads::default(),
             chars_left: window.turn_chars_max,
             last_call: Instant::now(),
         };
+        let caller = settings.caller.clone().unwrap_or_else(|| match settings.is_one_call {
+            true => COMMAND_LINE.to_owned(),
+            false => format!("{:016x}", RandomState::new().hash_one(0)),
+        });
         Ok(Session {
             window,
+            caller,
             turn: Mutex::new(turn),
             results: Mutex::new(Results::new(limits.results_bytes_max)),
             settings,
@@ -228,6 +253,16 @@ impl Session {
                 .contains(tool)
     }
 
+    /// Whose calls they are, as far as failures of plugins count.
+    pub fn caller(&self) -> &str {
+        &self.caller
+    }
+
+    /// Only a tool's exact name calls it.
+    pub fn has_exact_names(&self) -> bool {
+        self.settings.exact_names
+    }
+
     /// The session ends with its first call.
     pub fn is_one_call(&self) -> bool {
         self.settings.is_one_call
@@ -242,6 +277,12 @@ impl Session {
     /// Forgets which reads the caller has seen: for the moment when a context is compressed.
     pub fn forget_reads(&self) {
         locked(&self.turn).reads.reset();
+    }
+
+    /// Tells whether guardrails refuse calls, and do not only warn.
+    pub fn stops_circles(&self) -> bool {
+        !self.settings.is_one_call
+            && self.settings.guardrails.as_ref().is_some_and(|settings| settings.hard_stop_enabled)
     }
 
     /// Refuses a call that only repeats what came before. To be asked before each call that
@@ -287,6 +328,16 @@ impl Session {
         }
     }
 
+    /// Says structured output as a text too, where the session passes it on, for whoever looks at
+    /// texts only.
+    pub fn say_structure(&self, result: &mut Result<ToolOutput, CallError>) {
+        if self.settings.keeps_structure
+            && let Ok(output) = result
+        {
+            results::say_structure(output);
+        }
+    }
+
     /// Makes each result fit into what the session shows of one; those that are too large are
     /// kept and previewed.
     pub fn bound(&self, ended: &mut [Ended]) {
@@ -297,7 +348,7 @@ impl Session {
         for ended in ended {
             let chars_max = ended.chars_max.unwrap_or(usize::MAX);
             let chars_max = chars_max.min(self.window.result_chars_max);
-            if let Some(returned) = returned(ended) {
+            if let Some(returned) = self.returned(ended) {
                 let mut turn_is_no_bound_here = usize::MAX;
                 results.fit(returned, chars_max, &mut turn_is_no_bound_here);
             }
@@ -313,11 +364,20 @@ impl Session {
         self.bound(ended);
         let mut turn = locked(&self.turn);
         turn.see_call(&self.window);
-        let mut shown: Vec<Returned<'_>> = ended.iter_mut().filter_map(returned).collect();
+        let mut shown: Vec<Returned<'_>> =
+            ended.iter_mut().filter_map(|ended| self.returned(ended)).collect();
         locked(&self.results).fit_all(&mut shown, usize::MAX, &mut turn.chars_left);
         for Returned { tool, output, .. } in shown {
             untrusted::wrap(tool, output);
         }
+    }
+
+    /// What a call returned, if it did.
+    fn returned<'a>(&self, ended: &'a mut Ended) -> Option<Returned<'a>> {
+        let Outcome { tool, result, is_structured, .. } = &mut ended.outcome;
+        let output = result.as_mut().ok()?;
+        let keeps_structure = *is_structured && self.settings.keeps_structure;
+        Some(Returned { tool, call_id: ended.call_id.as_deref(), keeps_structure, output })
     }
 
     /// Waits until no other question of the session is open; held while one is asked.
@@ -337,13 +397,6 @@ impl Session {
             approvals.insert(key);
         }
     }
-}
-
-/// What a call returned, if it did.
-fn returned(ended: &mut Ended) -> Option<Returned<'_>> {
-    let Outcome { tool, result, .. } = &mut ended.outcome;
-    let output = result.as_mut().ok()?;
-    Some(Returned { tool, call_id: ended.call_id.as_deref(), output })
 }
 
 impl Turn {

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use strsim::normalized_damerau_levenshtein;
 
+/// Bytes of a name that is compared with others.
+const COMPARED_BYTES_MAX: usize = 128;
 /// How alike two names must be for one to be offered for the other.
 const LIKENESS_MIN: f64 = 0.6;
 /// The most names offered.
@@ -62,16 +64,22 @@ pub fn cut(text: &str, chars_max: usize) -> String {
 /// Each kind of mark-up is taken out once, as Hermes does: what only comes to look like a tag
 /// because something inside it was taken out stays. Tags with attributes stay too.
 pub fn sanitized(text: &str) -> String {
+    let bare = without_markup(text);
+    match bare.char_indices().nth(ERROR_CHARS_MAX) {
+        None => format!("{ERROR_PREFIX}{bare}"),
+        Some(_) => format!("{ERROR_PREFIX}{}", cut(&bare, ERROR_CHARS_MAX - "...".len())),
+    }
+}
+
+/// Returns a text that is no error, without what could pass for a turn of the conversation.
+pub fn without_markup(text: &str) -> Cow<'_, str> {
     let mut bare = Cow::Borrowed(text);
     for pattern in TAKEN_OUT.iter() {
         if let Cow::Owned(without) = pattern.replace_all(&bare, "") {
             bare = Cow::Owned(without);
         }
     }
-    match bare.char_indices().nth(ERROR_CHARS_MAX) {
-        None => format!("{ERROR_PREFIX}{bare}"),
-        Some(_) => format!("{ERROR_PREFIX}{}", cut(&bare, ERROR_CHARS_MAX - "...".len())),
-    }
+    bare
 }
 
 /// Returns JSON text in which no character needs [`printable`]: such characters stand escaped.
@@ -92,11 +100,16 @@ pub fn printable_json(json: &str) -> String {
     safe
 }
 
-/// Returns the few of `known` that are most like `given`, the nearest first.
+/// Returns the few of `known` that are most like `given`, the nearest first. What is longer than
+/// names are is like nothing: comparing takes the product of both lengths.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    if given.len() > COMPARED_BYTES_MAX {
+        return Vec::new();
+    }
     let given = given.to_lowercase();
     let mut near: Vec<(f64, &str)> = known
         .into_iter()
+        .filter(|name| name.len() <= COMPARED_BYTES_MAX)
         .map(|name| (normalized_damerau_levenshtein(&given, &name.to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .collect();
@@ -147,9 +160,15 @@ mod tests {
         check("a\n```json\n{}\n```\n", "a\n{}\n");
         check("```python\nx", "python\nx");
         check("a\n\n  ```xml  y```  \n\n", "a\ny");
+        // Of fences that end a line, only the one at the end of the text is taken out; at the
+        // beginning of a line every one opens a block.
+        check("a```\nb ```\nc ```\n", "a```\nb ```\nc");
+        check("a ```\n  b\n```\nc", "a ```\n  b\nc");
         check("<SYSTEM>a</Tool_Call><user x='1'>", "a<user x='1'>");
         check("<sys<system>tem>", "<system>");
         check(&"é".repeat(2_000), &"é".repeat(2_000));
+        // A line that is no error has no mark.
+        assert_eq!(without_markup("x.wasm: <system>live"), "x.wasm: live");
         // B19.
         let long = sanitized(&"x".repeat(2_500));
         assert_eq!(long.chars().count(), 2_013);

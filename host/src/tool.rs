@@ -9,6 +9,7 @@ mod hook;
 mod name;
 mod outcome;
 mod output;
+mod plugin_address;
 mod registration;
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub use hook::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks};
 pub use name::{NameError, ToolName, check_toolset};
 pub use outcome::{CallError, Class, Code, Meter, Outcome, Refusal, Usage};
 pub use output::{Content, ToolOutput};
+pub use plugin_address::{Place, PluginAddress, PluginAddressError};
 pub use registration::{
     Annotations, Example, Need, Origin, PluginId, PluginIdError, Registration, Rejection, SourceId,
     ToolSpec,
@@ -202,11 +204,12 @@ pub struct Call {
     pub arguments: String,
     /// Who asks.
     pub caller: Caller,
-    /// How long the call may take; only ever shortens the operator's `wall_time_max`.
+    /// How long the call may take, and before that wait for its turn; only ever shortens the
+    /// operator's `wall_time_max` and `permit_wait_max`.
     pub time_max: Option<Duration>,
     /// Who hears of progress, if anyone.
     pub progress: Option<ProgressSink>,
-    /// Directories granted for this call alone, written `HOST[=GUEST]:ro|rw` with absolute host
+    /// Directories granted for this call alone, written `DIR[=GUEST]:ro|rw` with absolute host
     /// paths. Only a door may fill this, from what its operator said; never from a model.
     pub dirs: Vec<String>,
 }

@@ -22,8 +22,10 @@ def read_file(path, encoding):
         raise BadArguments(f"`{path}` is a directory; {_files_in(path)}", "path") from None
     except FileNotFoundError:
         raise _not_found(path) from None
+    except PermissionError:
+        raise ToolError(f"`{path}` cannot be read: its directory is not granted: {_grant(path)}") from None
     except OSError as error:
-        raise ToolError(f"`{path}` cannot be read: {error.strerror}: {_grant(path)}") from None
+        raise ToolError(f"`{path}` cannot be read: {error.strerror}") from None
     if len(data) > BYTES_MAX:
         raise ToolError(f"`{path}` has more than {BYTES_MAX >> 20} MiB, which is more than this tool reads: split it")
     known = next((name for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")

@@ -21,6 +21,11 @@ mod vitals;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// As in the program.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A run returns the bounds that were not kept, as sentences.
 type Run = fn(&Options) -> Vec<String>;
 

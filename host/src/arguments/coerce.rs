@@ -7,12 +7,16 @@
 
 use serde_json::{Map, Value};
 
-use super::read;
+use crate::json::read;
 
 /// Levels of nesting that are looked at, as many as a schema may have.
 const DEPTH_MAX: usize = 32;
 /// The longest text that is read as a number.
 const NUMBER_BYTES_MAX: usize = 400;
+/// The longest `$ref` that is followed, since it is followed for each value.
+const REFERENCE_BYTES_MAX: usize = 256;
+/// Types that a schema can list, each once.
+const TYPES_MAX: usize = 7;
 
 /// Coerces arguments to the types in `parameters`, a tool's schema, and answers whether anything
 /// changed.
@@ -82,7 +86,8 @@ fn from_text(text: &str, schema: &Value) -> Option<Value> {
     match schema.get("type")? {
         Value::String(name) => as_type(text, name),
         Value::Array(names) => {
-            names.iter().filter_map(Value::as_str).find_map(|name| as_type(text, name))
+            let names = names.iter().take(TYPES_MAX);
+            names.filter_map(Value::as_str).find_map(|name| as_type(text, name))
         }
         _ => None,
     }
@@ -125,7 +130,7 @@ fn number(text: &str) -> Option<Value> {
 /// Reads JSON out of a text, if it holds what `name` says: an array or an object.
 fn json(text: &str, name: &str) -> Option<Value> {
     let opening = if name == "array" { '[' } else { '{' };
-    text.trim_start().starts_with(opening).then(|| read::read(text).ok()).flatten()
+    text.trim_start().starts_with(opening).then(|| read(text).ok()).flatten()
 }
 
 /// Reads the JSON texts below a value, where the schema declares objects or arrays.
@@ -179,6 +184,7 @@ fn wants(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(declared)) => declared == name,
         Some(Value::Array(declared)) => {
+            let declared = &declared[..declared.len().min(TYPES_MAX)];
             declared.iter().any(|declared| declared == name)
                 && !declared.iter().any(|declared| declared == "string")
         }
@@ -189,7 +195,7 @@ fn wants(schema: &Value, name: &str) -> bool {
 fn allows_null(schema: &Value) -> bool {
     let is_null = |schema: &Value| match schema.get("type") {
         Some(Value::String(name)) => name == "null",
-        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        Some(Value::Array(names)) => names.iter().take(TYPES_MAX).any(|name| name == "null"),
         _ => false,
     };
     let variants = |key: &str| schema.get(key).and_then(Value::as_array);
@@ -206,6 +212,7 @@ fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let pointer = schema
         .get("$ref")
         .and_then(Value::as_str)
+        .filter(|reference| reference.len() <= REFERENCE_BYTES_MAX)
         .and_then(|reference| reference.strip_prefix('#'))
         .filter(|path| path.starts_with("/$defs/") || path.starts_with("/definitions/"));
     pointer.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)

@@ -129,6 +129,8 @@ pub struct Loaded {
 pub struct Granted {
     /// To what: a plugin, such as `plugin:weather`; or what is trusted no more.
     pub what: String,
+    /// The folder of the plugin; none of what is bundled.
+    pub folder: Option<PathBuf>,
     /// SHA-256 of the bytes it was given to, in hexadecimal.
     pub digest: Option<String>,
     /// The grants, as they are written on the command line; none means all there were.
@@ -162,6 +164,8 @@ pub struct SecretChanged {
 pub struct Trusted {
     /// What they are: a plugin, or a file of a project.
     pub what: String,
+    /// The folder of the plugin, if it is one.
+    pub folder: Option<PathBuf>,
     /// SHA-256 of them, in hexadecimal.
     pub digest: String,
     /// Who did it, such as `cli`.

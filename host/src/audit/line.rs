@@ -101,6 +101,8 @@ enum Line<'a> {
     },
     Trust {
         what: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
         digest: String,
         by: &'a str,
     },
@@ -125,6 +127,8 @@ struct Whose<'a> {
 #[derive(Serialize)]
 struct Change<'a> {
     what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<&'a str>,
     grants: Vec<String>,
@@ -167,6 +171,7 @@ pub(super) fn push(
         },
         Event::Trust(trusted) => Line::Trust {
             what: words(&trusted.what),
+            folder: trusted.folder.as_ref().map(|folder| words(&folder.display().to_string())),
             digest: name(&trusted.digest),
             by: trusted.by,
         },
@@ -273,6 +278,7 @@ fn load(loaded: &Loaded) -> Line<'_> {
 fn change(granted: &Granted) -> Change<'_> {
     Change {
         what: words(&granted.what),
+        folder: granted.folder.as_ref().map(|folder| words(&folder.display().to_string())),
         digest: granted.digest.as_deref(),
         grants: granted.grants.iter().take(GRANTS_MAX).map(|grant| words(grant)).collect(),
         by: granted.by,

@@ -121,9 +121,9 @@ pub enum CheckError {
     /// A certificate authority is none.
     #[error(transparent)]
     Root(#[from] RootError),
-    /// There is no room for an empty directory that the plugin sees.
+    /// There is no room for what the plugin stores.
     #[error("no temporary directory can be made: {0}")]
-    Decoy(std::io::Error),
+    NoRoom(std::io::Error),
 }
 
 /// What came of a check.

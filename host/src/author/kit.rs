@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::{BuildError, BuildRequest, io};
 use crate::process::{self, Command, End};
@@ -81,14 +80,17 @@ pub(super) async fn run(
     arguments: impl FnOnce(&Path) -> Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<Vec<u8>, BuildError> {
-    let folder = tempfile::tempdir().map_err(io(Path::new("a temporary folder")))?;
+    let stage = request.stage.as_ref().unwrap_or(&request.out);
+    fs::create_dir_all(stage).map_err(io(stage))?;
+    let folder = tempfile::Builder::new().prefix(".toolhost-").tempdir_in(stage);
+    let folder = folder.map_err(io(stage))?;
     let out = folder.path().join("plugin.wasm");
     let command = Command {
         program,
         arguments: arguments(&out),
         folder: folder.path().to_owned(),
         environment,
-        stdin: Arc::default(),
+        stdin: Vec::new(),
         stdout_bytes_max: 64 << 10,
         show_stderr: false,
     };

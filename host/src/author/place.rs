@@ -3,25 +3,72 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{BuildError, io, refuse_twin};
 use crate::limits::Limits;
+use crate::read::Place;
 use crate::script::{self, Script};
 use crate::tool::PluginId;
 
-/// Puts what lies at `from` to `out`, under its own name, in place of what was there. Both must be
-/// on one file system.
+/// How a folder begins in which something lies for a moment, in the folder that it goes to.
+const STAGE: &str = ".toolhost-dev-";
+/// How long nobody removes such a folder, whatever its lock says.
+const AT_WORK: Duration = Duration::from_secs(10);
+
+/// Puts a copy of what lies at `from` to `out`, under its own name, in place of what was there. What
+/// it takes meanwhile is gone afterwards, and so is what a process left that was killed over it.
 ///
 /// # Errors
-/// If it cannot be moved.
+/// If it cannot be copied or moved.
 pub fn put(from: &Path, out: &Path) -> Result<PathBuf, BuildError> {
-    let to = out.join(from.file_name().unwrap_or_default());
-    if from.is_dir() && to.is_dir() {
-        exchange(from, &to).map_err(io(&to))?;
+    remove_left(out);
+    let stage = tempfile::Builder::new().prefix(STAGE).tempdir_in(out).map_err(io(out))?;
+    let lock = fs::File::open(stage.path()).map_err(io(stage.path()))?;
+    lock.lock().map_err(io(stage.path()))?;
+    let name = from.file_name().unwrap_or_default();
+    let (staged, to) = (stage.path().join(name), out.join(name));
+    copy(from, &staged)?;
+    if staged.is_dir() && to.is_dir() {
+        exchange(&staged, &to).map_err(io(&to))?;
     } else {
-        fs::rename(from, &to).map_err(io(&to))?;
+        fs::rename(&staged, &to).map_err(io(&to))?;
     }
     Ok(to)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
+    if !from.is_dir() {
+        return fs::copy(from, to).map(|_| ()).map_err(io(to));
+    }
+    fs::create_dir(to).map_err(io(to))?;
+    for entry in fs::read_dir(from).map_err(io(from))? {
+        let entry = entry.map_err(io(from))?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Removes what is left in a folder of processes that were killed: whoever is at work holds a lock.
+fn remove_left(out: &Path) {
+    let entries = fs::read_dir(out).into_iter().flatten().flatten();
+    let is_stage = |entry: &fs::DirEntry| {
+        entry.file_name().as_encoded_bytes().starts_with(STAGE.as_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    for stage in entries.filter(is_stage).map(|entry| entry.path()) {
+        // One that was made a moment ago may not be locked yet.
+        let is_old = fs::metadata(&stage).and_then(|metadata| metadata.modified());
+        let is_old =
+            is_old.ok().and_then(|made| made.elapsed().ok()).is_some_and(|age| age > AT_WORK);
+        let is_left = fs::File::open(&stage).is_ok_and(|folder| folder.try_lock().is_ok());
+        if is_old
+            && is_left
+            && let Err(error) = fs::remove_dir_all(&stage)
+        {
+            tracing::warn!(path = %stage.display(), %error, "what a killed process left stays");
+        }
+    }
 }
 
 /// Two folders change places, so that at each moment there is a whole one.
@@ -61,7 +108,8 @@ pub fn copy_script(
     if others.any(|path| PluginId::from_stem(&script::stem(&path)).is_ok_and(|other| other == id)) {
         refuse_twin(out, &id)?;
     }
-    let script = Script::read(source, "", limits)?;
+    let place = Place::of_plugins(source.parent().unwrap_or(source)).map_err(io(source))?;
+    let script = Script::read(&place, source, "", limits)?;
     if source.is_dir() {
         for module in &script.modules {
             let path = copy.join(&module.path);

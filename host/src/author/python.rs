@@ -46,6 +46,8 @@ pub(super) async fn build(
     let mut environment = kit::without(&request.environment, &NOT_PASSED_ON);
     // Nothing is written beside the SDK.
     environment.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+    // Modules come from there and from nowhere else, not from the folder that it runs in.
+    environment.push(("PYTHONSAFEPATH".into(), "1".into()));
     environment.push(("PYTHONPATH".into(), kit.sdk.clone().into_os_string()));
     kit::run(request, python, arguments, environment).await
 }

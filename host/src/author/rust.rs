@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::Deserialize;
 use wasi_preview1_component_adapter_provider as adapter;
@@ -26,7 +25,7 @@ pub(super) async fn build(
         arguments: toolchain.arguments(),
         folder,
         environment: toolchain.environment(&request.environment),
-        stdin: Arc::default(),
+        stdin: Vec::new(),
         stdout_bytes_max: MESSAGES_BYTES_MAX,
         show_stderr: request.show_messages,
     };

@@ -2,8 +2,8 @@
 //! README.
 //!
 //! The hard part is where the plugin finds its SDK on this machine: in the folder that somebody
-//! named, else in the checkout of toolhost that the new folder lies in, else where the caller knows
-//! of SDKs. It comes from no registry: nobody has published it there, so its name is anybody's.
+//! named, else where the caller knows of SDKs. A checkout that the new folder lies in counts only if
+//! the caller names it: building a plugin runs the code of its SDK. It comes from no registry: nobody has published it there, so its name is anybody's.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,8 +12,12 @@ use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
 
 use crate::authority::quoted;
+use crate::read::Place;
 use crate::text;
 use crate::tool::PluginId;
+
+/// Bytes of a file that says what an SDK's package is called.
+const PACKAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// Characters of an id.
 const ID_CHARS_MAX: usize = 40;
@@ -86,7 +90,12 @@ impl Language {
         }
     }
 
-    /// Where a checkout of toolhost has the SDK, and the file by which it is known.
+    /// Where a checkout of toolhost has the SDK.
+    pub fn sdk_folder(self) -> &'static str {
+        self.sdk().0
+    }
+
+    /// The same, and the file by which it is known.
     fn sdk(self) -> (&'static str, &'static str) {
         match self {
             Language::Rust => ("sdk/rust", "Cargo.toml"),
@@ -122,6 +131,7 @@ pub struct ScaffoldRequest {
     /// The SDK, or a checkout of toolhost.
     pub sdk: Option<PathBuf>,
     /// Folders `sdk` of toolhost with the SDKs; the first that has the one counts. They may be gone.
+    /// The plugin names one around its own folder by a relative path.
     pub sdks: Vec<PathBuf>,
 }
 
@@ -292,15 +302,10 @@ fn named_sdk(given: &Path, language: Language) -> Result<PathBuf, ScaffoldError>
     fs::canonicalize(&folder).map_err(io(&folder))
 }
 
-/// The SDK of the checkout that `into` lies in, as a path from a folder within `into`, so that
-/// the checkout can be moved; or the first that is in one of the other places.
+/// The first SDK there is; as a path from a folder within `into` where that lies in the same
+/// checkout, so that the checkout can be moved.
 fn found_sdk(into: &Path, sdks: &[PathBuf], language: Language) -> Result<PathBuf, ScaffoldError> {
     let (below, file) = language.sdk();
-    let around = into.ancestors().position(|folder| is_sdk(&folder.join(below), file));
-    if let Some(levels) = around {
-        let up = std::iter::repeat_n(Component::ParentDir, levels + 1);
-        return Ok(up.collect::<PathBuf>().join(below));
-    }
     let folder = |sdks: &PathBuf| sdks.join(Path::new(below).file_name().unwrap_or_default());
     let has_all = |folder: &PathBuf| {
         // Cargo reads what packages have in common from above: in a checkout, or as installed.
@@ -309,7 +314,16 @@ fn found_sdk(into: &Path, sdks: &[PathBuf], language: Language) -> Result<PathBu
         is_whole && is_sdk(folder, file)
     };
     match sdks.iter().map(folder).find(has_all) {
-        Some(folder) => fs::canonicalize(&folder).map_err(io(&folder)),
+        Some(folder) => {
+            let found = fs::canonicalize(&folder).map_err(io(&folder))?;
+            // CHECKOUT/sdk/LANGUAGE
+            let around = found.ancestors().nth(2).filter(|_| found.ends_with(below));
+            let levels = around.and_then(|checkout| into.strip_prefix(checkout).ok());
+            Ok(levels.map_or(found.clone(), |levels| {
+                let up = std::iter::repeat_n(Component::ParentDir, levels.components().count() + 1);
+                up.collect::<PathBuf>().join(below)
+            }))
+        }
         None => {
             let shown: Vec<String> = sdks.iter().map(|path| path.display().to_string()).collect();
             let looked_for = match shown.as_slice() {
@@ -322,7 +336,10 @@ fn found_sdk(into: &Path, sdks: &[PathBuf], language: Language) -> Result<PathBu
 }
 
 fn is_sdk(folder: &Path, file: &str) -> bool {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+    // A folder around the new plugin may be of a repository that a stranger wrote.
+    let place = fs::canonicalize(folder).map(Place::Project);
+    let text = place.ok().and_then(|place| place.text(&folder.join(file), PACKAGE_BYTES_MAX).ok());
+    let text = text.unwrap_or_default();
     // Each of these files has its package's name in quotes.
     text.contains("\"toolhost-sdk\"")
 }
@@ -374,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_is_that_of_the_checkout_around_it_or_one_that_is_known() {
+    fn the_sdk_is_the_first_that_is_known() {
         let checkout = tempfile::tempdir().expect("a folder");
         let into = checkout.path().join("a/b");
         fs::create_dir_all(&into).expect("a folder");
@@ -392,9 +409,15 @@ mod tests {
         named_sdk(checkout.path(), Language::Rust).expect_err("another package");
 
         fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"toolhost-sdk\"").expect("written");
-        let found = found_sdk(&into, &[], Language::Rust).expect("an SDK");
+        fs::write(checkout.path().join("Cargo.toml"), "[workspace]").expect("written");
+        // Around it is not enough.
+        none(&[], Language::Rust);
+        let real_into = fs::canonicalize(&into).expect("a folder");
+        let around = [checkout.path().join("sdk")];
+        let found = found_sdk(&real_into, &around, Language::Rust).expect("an SDK");
         assert_eq!(found, Path::new("../../../sdk/rust"));
         assert_eq!(dependency(&found), r#"{ path = "../../../sdk/rust" }"#);
+        fs::remove_file(checkout.path().join("Cargo.toml")).expect("removed");
         let real = fs::canonicalize(&sdk).expect("a folder");
         assert_eq!(named_sdk(checkout.path(), Language::Rust).expect("an SDK"), real);
         assert_eq!(named_sdk(&sdk, Language::Rust).expect("an SDK"), real);

@@ -6,7 +6,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::BuildError;
 use crate::process::{self, Command, End};
@@ -157,7 +156,7 @@ async fn ask(
         arguments: arguments.iter().map(OsString::from).collect(),
         folder: PathBuf::from("/"),
         environment: environment.to_vec(),
-        stdin: Arc::default(),
+        stdin: Vec::new(),
         stdout_bytes_max: 64 << 10,
         show_stderr: false,
     };

@@ -1,6 +1,8 @@
 //! Directories: what a need and a grant come to, and what no grant may reach.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
@@ -45,7 +47,7 @@ impl DirGrant {
     /// relative without a base.
     pub fn parse(text: &str, base: Option<&Path>) -> Result<DirGrant, GrantError> {
         let error = |problem| {
-            let shape = "HOST[=GUEST]:ro or HOST[=GUEST]:rw, such as /data:ro or /data=input:rw";
+            let shape = "DIR[=GUEST]:ro or DIR[=GUEST]:rw, such as /data:ro or /data=input:rw";
             GrantError::new(text, "directory", problem, shape)
         };
         let (paths, access) = text.rsplit_once(':').ok_or(error("it says neither ro nor rw"))?;
@@ -112,14 +114,14 @@ pub fn access(needs: &[Need], tool: &str, grant: &DirGrant) -> Option<Access> {
     needed.map(|needed| needed.min(grant.access))
 }
 
-/// A folder of the host's own.
+/// A place of the host's own: a folder, or a single file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnFolder {
     /// Where it is, without links.
     pub path: PathBuf,
     /// What is in it, for people.
     pub what: &'static str,
-    /// Reading it is harmless: plugins folders hold what everybody may read.
+    /// Reading it is harmless: what runs plugins, and plugins themselves, everybody may read.
     pub readable: bool,
 }
 
@@ -159,6 +161,82 @@ pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String>
     let holds = holds(host, &touched.path, touched.what);
     let narrower = if touched.readable { ", or grant `ro`" } else { "" };
     Some(format!("{holds}; grant a narrower directory{narrower}"))
+}
+
+/// Every name of a directory, itself first; and those of the mounts within it. `mounts` is what
+/// Linux says in `/proc/self/mountinfo`: where a folder is mounted a second time, a path says
+/// nothing of what it leads to.
+pub fn names(path: &Path, mounts: &str) -> Vec<PathBuf> {
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::read).collect();
+    // Of several mounts at one place, the last is seen.
+    let seen_at = |path: &Path| {
+        let above = mounts.iter().filter(|mount| path.starts_with(&mount.at));
+        above.max_by_key(|mount| mount.at.components().count())
+    };
+    let mut names = vec![path.to_owned()];
+    let here = seen_at(path).into_iter().map(|mount| (mount, path));
+    let within = mounts.iter().filter(|mount| mount.at.starts_with(path) && mount.at != path);
+    for (mount, path) in here.chain(within.map(|mount| (mount, mount.at.as_path()))) {
+        let rest = path.strip_prefix(&mount.at).unwrap_or(Path::new(""));
+        let inside = joined(&mount.root, rest);
+        let same = mounts.iter().filter(|other| other.device == mount.device);
+        for other in same {
+            // Another mount shows what holds it, or a part of it.
+            let name = match (inside.strip_prefix(&other.root), other.root.starts_with(&inside)) {
+                (Ok(rest), _) => joined(&other.at, rest),
+                (Err(_), true) => other.at.clone(),
+                (Err(_), false) => continue,
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Joined with nothing, a path would end in a slash.
+fn joined(path: &Path, rest: &Path) -> PathBuf {
+    if rest == Path::new("") { path.to_owned() } else { path.join(rest) }
+}
+
+/// One line of `/proc/self/mountinfo`.
+struct Mount<'a> {
+    /// The file system, as its two numbers.
+    device: &'a str,
+    /// The folder of the file system that is mounted.
+    root: PathBuf,
+    /// Where it is mounted.
+    at: PathBuf,
+}
+
+impl Mount<'_> {
+    fn read(line: &str) -> Option<Mount<'_>> {
+        let mut fields = line.split(' ').skip(2);
+        let (device, root, at) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(Mount { device, root: unescaped(root), at: unescaped(at) })
+    }
+}
+
+/// A path as it is, of one in which spaces and such stand as `\040`.
+fn unescaped(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let code = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|_| *first == b'\\');
+        rest = match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                &more[3..]
+            }
+            None => {
+                bytes.push(*first);
+                more
+            }
+        };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 #[cfg(test)]
@@ -230,5 +308,35 @@ mod tests {
         assert!(!refused("/project/src", Access::Write));
         assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
         assert!(!refused("/dev/shm/x", Access::Write) && !refused("/devices", Access::Read));
+    }
+
+    #[test]
+    fn what_is_mounted_twice_has_both_names() {
+        let mounts = "\
+            22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            23 22 8:2 / /home rw - ext4 /dev/sda2 rw\n\
+            24 22 8:2 /u/src /mnt/a\\040b rw - ext4 /dev/sda2 rw\n\
+            25 22 8:2 /u/src/target/deps /mnt/deps rw - ext4 /dev/sda2 rw\n\
+            26 22 8:2 /u/src /data/in/side rw - ext4 /dev/sda2 rw\n\
+            nonsense\n";
+        let check = |path: &str, expected: &[&str]| {
+            let names = names(Path::new(path), mounts);
+            let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
+            assert_eq!(names[0], path);
+            for name in expected {
+                assert!(names.contains(name), "{path}: {name} is not among {names:?}");
+            }
+            names.len()
+        };
+        check("/mnt/a b", &["/home/u/src", "/data/in/side"]);
+        check("/mnt/a b/x", &["/home/u/src/x", "/data/in/side/x"]);
+        check("/mnt/deps", &["/home/u/src/target/deps", "/mnt/a b/target/deps"]);
+        check("/mnt/deps/y", &["/home/u/src/target/deps/y"]);
+        // A mount within.
+        check("/data", &["/home/u/src"]);
+        check("/home/u", &["/mnt/a b", "/mnt/deps"]);
+        assert_eq!(check("/etc", &[]), 1);
+        assert_eq!(check("/home/v", &[]), 1);
+        assert_eq!(super::names(Path::new("/x"), "").len(), 1);
     }
 }

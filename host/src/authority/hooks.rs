@@ -69,3 +69,17 @@ pub fn hears(needs: &[Need], granted: &[HookGrant], event: HookEvent, tool: &str
     granted.iter().any(|grant| grant.event == event && fits(&grant.tools, tool))
         && needs_for::<HooksNeed>(needs, "hooks", "").any(asks)
 }
+
+/// Tells whether a plugin asks to hear of something that a grant is for.
+pub(super) fn asks(needs: &[Need], grant: &HookGrant) -> bool {
+    // Of two beginnings, one begins with the other, or nothing begins with both.
+    let begins = |pattern: &str| pattern.strip_suffix('*').map(str::to_owned);
+    let meets = |pattern: &String| match (begins(pattern), begins(&grant.tools)) {
+        (Some(one), Some(other)) => one.starts_with(&other) || other.starts_with(&one),
+        (Some(_), None) => fits(pattern, &grant.tools),
+        (None, _) => fits(&grant.tools, pattern),
+    };
+    needs_for::<HooksNeed>(needs, "hooks", "").any(|need| {
+        need.events.iter().any(|name| name == grant.event.as_str()) && need.tools.iter().any(meets)
+    })
+}

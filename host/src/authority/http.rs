@@ -152,6 +152,17 @@ impl HttpGrant {
             && self.covers_path(target.url.path())
     }
 
+    /// Tells whether there is a request that both are for.
+    fn meets(&self, other: &HttpGrant) -> bool {
+        let is_common = |method: &String| other.methods.contains(method);
+        let methods = self.methods.is_empty() || other.methods.is_empty();
+        (methods || self.methods.iter().any(is_common))
+            && self.scheme == other.scheme
+            && self.host.meets(&other.host)
+            && (self.port.is_none() || other.port.is_none() || self.port == other.port)
+            && (self.covers_path(&other.prefix) || other.covers_path(&self.prefix))
+    }
+
     /// A prefix ends where a part of the path ends. Below a prefix, nothing may stand that a
     /// server could read as a way out of it.
     fn covers_path(&self, path: &str) -> bool {
@@ -293,6 +304,11 @@ impl fmt::Display for Target {
 #[derive(Debug, Deserialize)]
 struct HttpNeed {
     hosts: Vec<String>,
+}
+
+/// Tells whether a tool asks for a request that a grant is for.
+pub(super) fn asks(needs: &[Need], tool: &str, grant: &HttpGrant) -> bool {
+    HttpRights::new(needs, tool, &[]).asked.iter().any(|asked| asked.meets(grant))
 }
 
 /// The requests that one tool asks for, and those that its plugin was granted.

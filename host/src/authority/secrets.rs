@@ -114,6 +114,17 @@ impl SecretGrant {
         Ok(SecretGrant { name: name.to_owned(), slot, host, port })
     }
 
+    /// Tells whether there is a request that both are for.
+    fn meets(&self, other: &SecretGrant) -> bool {
+        let ports = match (self.port, other.port) {
+            (Port::Any, _) | (_, Port::Any) => true,
+            // The port of https, or of http to localhost.
+            (Port::Own, Port::Of(port)) | (Port::Of(port), Port::Own) => [80, 443].contains(&port),
+            (one, other) => one == other,
+        };
+        self.name == other.name && self.slot == other.slot && ports && self.host.meets(&other.host)
+    }
+
     /// Tells whether the secret goes into a request to this host.
     fn is_for(&self, target: &Target) -> bool {
         let port = target.url().port();
@@ -193,6 +204,11 @@ pub fn asked_secrets(needs: &[Need]) -> Vec<SecretGrant> {
     let all = needs.iter().filter(|need| need.kind == "secrets");
     let read = |need: &Need| serde_json::from_str::<SecretNeed>(&need.value).ok();
     all.filter_map(read).flat_map(|need| need.asks().collect::<Vec<_>>()).collect()
+}
+
+/// Tells whether a tool asks for a secret in a request that a grant is for.
+pub(super) fn asks(needs: &[Need], tool: &str, grant: &SecretGrant) -> bool {
+    SecretRights::new(needs, tool, &[]).asked.iter().any(|asked| asked.meets(grant))
 }
 
 /// The secrets that one tool asks for, and those that its plugin was granted.

@@ -1,5 +1,7 @@
 //! `toolhost audit`
 
+mod selected;
+
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
@@ -11,8 +13,18 @@ use super::ui::{self, Ui};
 use crate::audit::{self, Audit, AuditSettings, Damage, Head, Part, Problem, Record, Verified};
 use crate::config::Config;
 use crate::text;
+use selected::{Changes, Selected};
 
-/// Shows what was done: every call, load, grant, trust and denial, the newest last.
+/// Entries that are shown where nothing else is said.
+const ENTRIES: usize = 20;
+/// Characters of a digest, for people.
+const DIGEST_CHARS: usize = 12;
+
+/// Shows what was done: calls, denials, grants, trust, and loads of other bytes than before, the
+/// newest last.
+///
+/// These are the last 20 entries, calls before all others where there is not room for all.
+/// A load that changed nothing is no entry.
 ///
 /// The log is on unless `enabled = false` stands below `[audit]` in the operator's
 /// `toolhost.toml`. It has digests of arguments and results, and their beginnings only with
@@ -35,6 +47,14 @@ pub(super) struct Arguments {
     /// Only calls, and uses of something within calls, that were denied.
     #[arg(long)]
     denied: bool,
+
+    /// The last N entries; by default 20, and with `--since` all.
+    #[arg(short = 'n', long = "last", value_name = "N")]
+    last: Option<usize>,
+
+    /// Every record as it stands in the log, also loads that changed nothing.
+    #[arg(long, conflicts_with = "last")]
+    all: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -79,23 +99,47 @@ pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
 }
 
 fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<(), Failure> {
+    let most = match given {
+        Arguments { all: true, .. } => None,
+        Arguments { last: Some(last), .. } => Some(*last),
+        Arguments { since: Some(_), .. } => None,
+        _ => Some(ENTRIES),
+    };
+    let (mut changes, mut selected) = (Changes::default(), most.map(Selected::new));
     for part in parts {
         let name = part.name.clone();
         for (number, record) in audit::read(part) {
             match record {
-                Ok(record) if is_meant(given, &record) => {
-                    if ui.json {
-                        ui.json_text(&record.text)?;
-                    } else {
-                        ui.line(&in_words(&record))?;
+                Ok(record) => {
+                    let is_entry = changes.has(&record) || given.all;
+                    if !is_entry || !is_meant(given, &record) {
+                        continue;
+                    }
+                    match &mut selected {
+                        Some(selected) => selected.push(record),
+                        None => print(ui, &record)?,
                     }
                 }
-                Ok(_) => {}
                 Err(damage) => damaged(&name, number, &damage),
             }
         }
     }
+    let Some(selected) = selected else { return Ok(()) };
+    let (count, entries) = (selected.count(), selected.into_entries());
+    for record in &entries {
+        print(ui, record)?;
+    }
+    if count > entries.len() && given.last.is_none() {
+        ui::error_line(&format!(
+            "the last {} of {count} entries; `-n N`, `--since TIME` or `--all` shows more",
+            entries.len()
+        ));
+    }
     Ok(())
+}
+
+fn print(ui: &Ui, record: &Record) -> Result<(), Failure> {
+    if ui.json { ui.json_text(&record.text) } else { ui.line(&in_words(record)) }
 }
 
 fn is_meant(given: &Arguments, record: &Record) -> bool {
@@ -124,11 +168,11 @@ pub(super) fn about(record: &Record) -> String {
         "load" => load(record),
         "grant" | "revoke" => format!("{} {}", record.str("what"), grants(record)),
         "secret" => format!("{} {}", record.str("name"), record.str("change")),
-        "trust" => format!("{} {}", record.str("what"), record.str("digest")),
+        "trust" => format!("{} {}", record.str("what"), digest(record, "digest")),
         "gap" => {
             format!("{} records are not here: {}", record.number("lost"), record.str("why"))
         }
-        "rotation" => format!("follows {}", record.str("previous")),
+        "rotation" => format!("follows {}", digest(record, "previous")),
         _ => record.text.clone(),
     }
 }
@@ -163,10 +207,16 @@ fn load(record: &Record) -> String {
     match record.members.get("ok").and_then(Value::as_bool) {
         Some(true) => {
             let (origin, tools) = (record.str("origin"), record.number("tools"));
-            format!("{} {} {origin}, {tools} tools", source(record), record.str("digest"))
+            format!("{} {} {origin}, {tools} tools", source(record), digest(record, "digest"))
         }
         _ => format!("{} failed: {}", record.str("path"), record.str("reason")),
     }
+}
+
+/// The beginning of a digest: enough to tell it from others.
+fn digest<'a>(record: &'a Record, name: &str) -> &'a str {
+    let digest = record.str(name);
+    digest.get(..DIGEST_CHARS).unwrap_or(digest)
 }
 
 fn source(record: &Record) -> &str {

@@ -1,14 +1,17 @@
 //! `toolhost build`
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::home::Home;
+use super::source;
 use super::ui::Ui;
 use crate::author::{self, BuildError, BuildRequest, Built};
 use crate::lock;
+use crate::script;
 
 /// Builds plugins from source into a plugins folder, as components that need nothing else.
 ///
@@ -17,11 +20,15 @@ use crate::lock;
 /// being built; a component of it is for hosts without a runner, for packages of others, and for
 /// what is too large or too slow to be read anew in each call.
 ///
+/// Building runs the code of the source's author as you, outside the sandbox: build scripts, macros,
+/// what a script imports. So it asks first, once for each source, unless `toolhost new` made it or it
+/// lies in a project that you trust.
+///
 /// Rust's toolchain and Node.js are looked for along PATH; what else scripts take is where `make`
 /// put it. Nothing is installed: what is missing is said, with the command that installs it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A folder with Cargo.toml or the main file of a script; or a script's file.
+    /// A folder with Cargo.toml or the main file of a script; or a script's file. A path: `./json`.
     source: PathBuf,
 
     /// Where to put the components.
@@ -46,6 +53,10 @@ pub(super) struct Arguments {
     /// uses this for toolhost's own plugins.
     #[arg(long)]
     bundled: bool,
+
+    /// Do not ask whether its author's code may run.
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
@@ -57,10 +68,20 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
         let sdk = std::path::absolute(sdk).map_err(|error| Failure::usage(error.to_string()))?;
         places.sdks = vec![sdk];
     }
+    let named = source::read(&arguments.source)?;
+    // What is asked about is what is built, wherever links lead by then.
+    let real = fs::canonicalize(named).map(|real| script::whole(&real));
+    let real = real.map_err(|error| Failure::usage(format!("{}: {error}", named.display())))?;
+    if !author::is_source(&real) {
+        return Err(failure(&BuildError::NoSource(named.to_owned())));
+    }
+    source::may_build(ui, &home, &real, arguments.yes)?;
+    source::may_write(out)?;
     let request = BuildRequest {
-        source: arguments.source.clone(),
+        source: real,
         out: out.clone(),
         places,
+        stage: Some(home.cache.clone()),
         packages: arguments.packages.clone(),
         environment: std::env::vars_os().collect(),
         show_messages: true,
@@ -69,7 +90,7 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     if arguments.bundled || arguments.install {
         let digests: Vec<(String, String)> =
             built.iter().map(|built| (built.id.to_string(), built.digest.to_string())).collect();
-        lock::record_bundled(&home.state, &digests)
+        lock::record_bundled(record_of(&home, arguments.install)?, &digests)
             .map_err(|error| Failure::usage(error.to_string()))?;
     }
     if ui.json {
@@ -79,6 +100,15 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
         ui.line(&format!("built {} ({bytes} bytes)", path.display()))?;
     }
     Ok(())
+}
+
+/// Where it is recorded what is bundled: beside this program; or in the home, of what is installed
+/// there.
+pub(super) fn record_of(home: &Home, is_installed: bool) -> Result<&Path, Failure> {
+    let folder = if is_installed { Some(&home.state) } else { home.built.as_ref() };
+    folder.map(PathBuf::as_path).ok_or_else(|| {
+        Failure::usage("this program cannot find its own path, beside which it would be recorded")
+    })
 }
 
 fn to_json(built: &Built) -> Value {
@@ -95,7 +125,7 @@ pub(super) fn failure(error: &BuildError) -> Failure {
         BuildError::Compiler { .. }
         | BuildError::Contract { .. }
         | BuildError::Refused { .. }
-        | BuildError::Component { .. } => Failure::rejected(error.to_string()),
+        | BuildError::Component { .. } => Failure::failed(error.to_string()),
         _ => Failure::usage(error.to_string()),
     }
 }

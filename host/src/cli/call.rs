@@ -21,10 +21,9 @@ use crate::tool::{Call, Class, Content, Outcome, Progress, ProgressSink, ToolOut
 /// Text and JSON are printed as they are, except that control characters are escaped; `--json`
 /// prints the whole outcome. Pictures and sounds are named; `--json` has their bytes.
 ///
-/// With `--batch FILE` (`-` for stdin) every line is one call, `{"tool": "NAME", "arguments": {},
-/// "id": "any"}`, and every line printed is one outcome, in the same order. The calls share a
-/// session: neighbours that cannot get in each other's way run side by side, and large results
-/// are kept for `result_read`. The exit code is that of the worst outcome.
+/// With `--batch FILE` the calls share a session: neighbours that cannot get in each other's way run
+/// side by side, and large results are kept for `result_read`. The exit code is that of the worst
+/// outcome.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The tool's name.
@@ -41,17 +40,21 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     arg: Vec<String>,
 
-    /// Let the tool use a directory for this one call; may be repeated. HOST may be relative;
+    /// Let the tool use a directory for this one call; may be repeated. DIR may be relative;
     /// GUEST is where the tool sees it, by default at the same path, and the current directory
     /// also as `.`.
-    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
+    #[arg(long, value_name = "DIR[=GUEST]:ro|rw")]
     dir: Vec<String>,
 
     /// Stop the call after this time, such as `10s`; the operator's limit holds as well.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
 
-    /// Run the calls of this file, one a line.
+    /// Run the calls of this file (`-` is stdin), one a line:
+    /// `{"tool": "NAME", "arguments": {"path": "x"}, "id": 1}`. `arguments` may also be the text of an
+    /// object, or be left out; so may `id`, a text or a number, which stands in the outcome. Each line
+    /// printed is one outcome, in the same order: `{"id": 1, "tool": "NAME", "ok": true, ...}`, then
+    /// `content`, or `error`.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["tool", "arguments", "arg", "timeout"])]
     batch: Option<String>,
 }
@@ -107,7 +110,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
                     "the tool's last words were:
 {stderr}"
                 ));
-            } else if error.code.class() == Class::Aborted && error.log.is_some() {
+            } else if error.class() == Class::Aborted && error.log.is_some() {
                 failure = failure.hint("`-vv` logs where in the tool it happened");
             }
             Err(if ui.json { failure.silent() } else { failure })
@@ -200,7 +203,8 @@ pub(super) fn outcome_json(outcome: &Outcome) -> Value {
         Ok(output) => {
             object["content"] = output.content.iter().map(Content::to_json).collect();
             if let Some(structured) = &output.structured {
-                object["structured"] = serde_json::from_str(structured).unwrap_or_default();
+                object["structured"] =
+                    serde_json::from_str(structured).unwrap_or_else(|_| json!(structured));
             }
         }
         Err(error) => {

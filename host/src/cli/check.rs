@@ -12,14 +12,17 @@ use super::Global;
 use super::failure::Failure;
 use super::grant::read_id;
 use super::home::Home;
+use super::source;
 use super::ui::Ui;
 use crate::author::{self, BuildRequest, CheckRequest, Checked, CheckedTool, Level};
+use crate::authority;
 use crate::host::HostSettings;
-use crate::lock;
+use crate::lock::LockError;
 use crate::plugin::Candidate;
+use crate::read::Place;
 use crate::reload;
 use crate::script;
-use crate::tool::PluginId;
+use crate::tool::{PluginAddress, PluginId};
 
 /// Main files of a plugin that is a folder of scripts.
 const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
@@ -30,17 +33,21 @@ const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.t
 /// It runs with nothing granted, in an empty directory; an example that cannot work so is skipped,
 /// with what it needs. `register` runs twice and must give the same. TOKENS are counted as in
 /// `toolhost list`. The exit code is 1 if there are errors; warnings and notes do not count, unless
-/// `--strict` is given.
+/// `--strict` is given. Before a folder is built, it asks as `toolhost build` does.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A file; a folder with the source, which is built first where it has a Cargo.toml (nothing
-    /// is put into a plugins folder); or the id of a plugin.
+    /// A file; a folder with the source, named by its path (`./json`), which is built first where it
+    /// has a Cargo.toml (nothing is put into a plugins folder); or the id of a plugin.
     #[arg(value_name = "FILE|DIR|ID")]
     plugin: String,
 
     /// Warnings fail too.
     #[arg(long)]
     strict: bool,
+
+    /// Do not ask whether the code of the source's author may run, to build it.
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// What is to be checked: a file, and its name for people.
@@ -55,7 +62,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let mut results = Vec::new();
-    for target in targets(given, &settings).await? {
+    for target in targets(ui, &home, given, &settings).await? {
         let checked = check(ui, &home, &settings, &target.candidate).await?;
         results.push((target, checked));
     }
@@ -87,13 +94,15 @@ async fn check(
     settings: &HostSettings,
     candidate: &Candidate,
 ) -> Result<Checked, Failure> {
-    let config = settings.config.plugin(&candidate.id, &candidate.folder, None);
+    let unusable = |error: LockError| Failure::usage(error.to_string());
+    let remembered = home.remembered().map_err(unusable)?;
+    let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
+    let config = reload::said(&settings.config, &address, &remembered);
     let request = CheckRequest {
         candidate: candidate.clone(),
         limits: settings.config.limits.clone(),
         allow_tool_override: config.allow_tool_override,
-        bundled: lock::bundled_digests(&home.state)
-            .map_err(|error| Failure::usage(error.to_string()))?,
+        bundled: remembered.bundled.clone(),
         cache: settings.cache.clone(),
         compiler: settings.compiler.clone(),
         runners: settings.runners.clone(),
@@ -104,42 +113,61 @@ async fn check(
 }
 
 /// The files that are meant.
-async fn targets(given: &Arguments, settings: &HostSettings) -> Result<Vec<Target>, Failure> {
-    let path = &script::whole(Path::new(&given.plugin));
-    if path.is_dir() {
-        return folder(path).await;
-    }
-    if path.exists() || given.plugin.contains(['/', '.']) {
+async fn targets(
+    ui: &Ui,
+    home: &Home,
+    given: &Arguments,
+    settings: &HostSettings,
+) -> Result<Vec<Target>, Failure> {
+    let named = Path::new(&given.plugin);
+    if source::is_path(named) {
+        let path = &script::whole(named);
+        if path.is_dir() {
+            return folder(ui, home, path, (settings, given.yes)).await;
+        }
         if let Err(error) = path.metadata() {
             return Err(Failure::usage(format!("{} cannot be read: {error}", given.plugin)));
         }
-        let candidate = candidate(path)?;
+        let candidate = candidate(path, settings)?;
         return Ok(vec![Target { name: given.plugin.clone(), candidate, _built: None }]);
     }
-    let id = read_id(&given.plugin)?;
+    let here = source::hint(named);
+    let id = read_id(&given.plugin).map_err(|failure| match here.clone() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    })?;
     let mut found = reload::find(&settings.folders, &id, &settings.config.limits);
     if found.len() > 1 {
         let failure = Failure::usage(format!("{} files have the id `{id}`", found.len()));
-        return Err(found.iter().fold(failure, |failure, candidate| {
-            let path = candidate.path.display();
+        return Err(found.iter().fold(failure, |failure, (candidate, _)| {
+            let path = candidate.path.display().to_string();
+            let path = authority::quoted(&path);
             failure.hint(format!("name the one you mean: `toolhost check {path}`"))
         }));
     }
-    let candidate = found.pop().ok_or_else(|| {
-        Failure::usage(format!("there is no plugin `{id}`, and no file or folder of that name"))
-            .hint("`toolhost list` shows all plugins")
+    let (candidate, _) = found.pop().ok_or_else(|| match here {
+        Some(hint) => Failure::usage(format!("there is no plugin `{id}`")).hint(hint),
+        None => {
+            Failure::usage(format!("there is no plugin `{id}`, and no file or folder of that name"))
+                .hint("`toolhost list` shows all plugins")
+        }
     })?;
     let name = super::problem::shown(&candidate.path);
     Ok(vec![Target { name, candidate, _built: None }])
 }
 
 /// A folder with a source: built, or checked as it is where it is made of scripts.
-async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
+async fn folder(
+    ui: &Ui,
+    home: &Home,
+    folder: &Path,
+    (settings, yes): (&HostSettings, bool),
+) -> Result<Vec<Target>, Failure> {
+    let real = std::fs::canonicalize(folder)
+        .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
     if MAIN_FILES.iter().any(|file| folder.join(file).is_file()) {
-        let real = std::fs::canonicalize(folder)
-            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
         let name = folder.display().to_string();
-        return Ok(vec![Target { name, candidate: candidate(&real)?, _built: None }]);
+        return Ok(vec![Target { name, candidate: candidate(&real, settings)?, _built: None }]);
     }
     if !folder.join("Cargo.toml").is_file() {
         return Err(Failure::usage(format!(
@@ -149,9 +177,13 @@ async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
         ))
         .hint("name a file, the folder of a plugin's source, or the id of a plugin"));
     }
-    let mut out = Some(tempfile::tempdir().map_err(|error| Failure::usage(error.to_string()))?);
+    source::may_build(ui, home, &real, yes)?;
+    let failed = |error: std::io::Error| Failure::usage(error.to_string());
+    std::fs::create_dir_all(&home.cache).map_err(failed)?;
+    let out = tempfile::Builder::new().prefix(".toolhost-").tempdir_in(&home.cache);
+    let mut out = Some(out.map_err(failed)?);
     let request = BuildRequest {
-        source: folder.to_owned(),
+        source: real,
         out: out.as_ref().map_or_else(PathBuf::new, |out| out.path().to_owned()),
         environment: std::env::vars_os().collect(),
         show_messages: true,
@@ -159,8 +191,12 @@ async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
     };
     let built = author::build(&request).await.map_err(|error| super::build::failure(&error))?;
     let targets = built.into_iter().map(|built| {
-        let candidate =
-            Candidate { id: built.id.clone(), folder: request.out.clone(), path: built.path };
+        let candidate = Candidate {
+            id: built.id.clone(),
+            folder: request.out.clone(),
+            path: built.path,
+            place: Place::Own,
+        };
         let name = format!("{} of {}", built.id, folder.display());
         Target { name, candidate, _built: None }
     });
@@ -171,7 +207,7 @@ async fn folder(folder: &Path) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-fn candidate(path: &Path) -> Result<Candidate, Failure> {
+fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, Failure> {
     let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
     let stem = stem.unwrap_or_default().to_string_lossy();
     let id = PluginId::from_stem(&stem)
@@ -180,7 +216,9 @@ fn candidate(path: &Path) -> Result<Candidate, Failure> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned() })
+    let place = reload::place_of(&settings.folders, path)
+        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
+    Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned(), place })
 }
 
 fn show(ui: &Ui, target: &Target, checked: &Checked) -> Result<(), Failure> {

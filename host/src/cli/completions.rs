@@ -1,10 +1,10 @@
 //! `toolhost completions`
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::failure::Failure;
 use super::ui::Ui;
+use super::usage;
 
 /// Prints a script that completes commands and flags in a shell.
 #[derive(Debug, clap::Args)]
@@ -15,11 +15,6 @@ pub(super) struct Arguments {
 
 pub(super) fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut super::Arguments::command(),
-        "toolhost",
-        &mut script,
-    );
+    clap_complete::generate(arguments.shell, &mut usage::command(), "toolhost", &mut script);
     ui.line(String::from_utf8_lossy(&script).trim_end())
 }

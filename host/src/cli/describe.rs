@@ -53,7 +53,7 @@ pub(super) fn spec_json(spec: &ToolSpec) -> Value {
         "description": spec.description,
         "parameters": spec.parameters,
         "output": spec.output,
-        "emoji": spec.emoji,
+        "emoji": spec.shown_emoji(),
         "overrides": spec.overrides,
         "requires_env": spec.requires_env,
         "max_result_size_chars": spec.max_result_size_chars,
@@ -70,8 +70,11 @@ pub(super) fn spec_json(spec: &ToolSpec) -> Value {
 
 fn print(ui: &Ui, entry: &Entry, needs: &[Need]) -> Result<(), Failure> {
     let spec = entry.tool.spec();
-    let emoji = spec.emoji.as_ref().map(|emoji| format!("{emoji} ")).unwrap_or_default();
-    ui.line(&format!("{emoji}{}  (toolset {}, from {})\n", spec.name, spec.toolset, entry.source))?;
+    let emoji = spec.shown_emoji();
+    ui.line(&format!(
+        "{emoji} {}  (toolset {}, from {})\n",
+        spec.name, spec.toolset, entry.source
+    ))?;
     ui.line(&spec.description)?;
     ui.line("\nArguments:")?;
     let properties = spec.parameters["properties"].as_object().cloned().unwrap_or_default();

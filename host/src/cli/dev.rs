@@ -7,6 +7,7 @@ mod work;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,11 +15,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Global;
 use super::failure::Failure;
 use super::home::Home;
+use super::source;
 use super::ui::{self, Ui};
 use crate::audit::{self, Follower};
 use crate::host::{Host, HostSettings};
-use crate::reload::Gate;
+use crate::reload::{self, Gate};
 use crate::script;
+use crate::tool::{PluginAddress, PluginId};
 use crate::watcher::Watcher;
 use pane::Pane;
 use show::{Answers, Told};
@@ -38,21 +41,26 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 ///
 /// What is shown: each build and load with its time, what has changed and whether that breaks
 /// calls, calls of the plugin by any host as they come (on a terminal also in sum), and log lines
-/// of those made here. Ctrl-C ends it; the plugin stays.
+/// of those made here. As long as a build is broken, calls are only counted, so that its errors stay
+/// where they are. Ctrl-C ends it; the plugin stays.
 ///
 /// If the plugin was granted something, what this command makes of the source is trusted in place of
 /// what was trusted before, once its examples have passed; of a script that lies in a plugins folder
 /// already, what is saved there while this command runs. It trusts nothing else, and no texts that a
 /// person should look at first.
+///
+/// Before it builds, it asks as `toolhost build` does; a script is only copied, and needs no answer.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The plugin's source.
+    /// The plugin's source, by its path: `./json`.
     #[arg(default_value = ".")]
     source: PathBuf,
 
-    /// The plugins folder to put it into. A script that lies in one already stays where it is.
-    #[arg(long, value_name = "DIR", default_value = "plugins")]
-    out: PathBuf,
+    /// The plugins folder to put it into: by default `./plugins`. From within the plugin's own folder
+    /// it is that of the folder around it, if there is one, or else your own. A script that lies in a
+    /// plugins folder already stays where it is.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 
     /// Call a tool after each load, and show how its answer has changed; may be repeated.
     #[arg(long, num_args = 2, value_names = ["TOOL", "JSON"], action = clap::ArgAction::Append)]
@@ -70,6 +78,10 @@ pub(super) struct Arguments {
     /// Build and load once, make the calls, and end; with exit code 1 if something fails.
     #[arg(long)]
     once: bool,
+
+    /// Do not ask whether the code of the source's author may run, to build it.
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
@@ -79,8 +91,17 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         ));
     }
     let home = Home::from_environment()?;
-    let work = Work::new(&home, &given.source, &given.out, given.component)?;
-    let global = Global { plugins: folders(global, work.out()), ..global.clone() };
+    let source = source::read(&given.source)?;
+    let work = Work::new(&home, source, given.out.as_deref(), given.component)?;
+    if let Some(place) = work.elsewhere() {
+        ui.line(&place)?;
+    }
+    if work.is_built() {
+        source::may_build(ui, &home, work.source(), given.yes)?;
+    } else if let Some((id, grants)) = granted_there(&home, global, &work)? {
+        source::may_have_grants(ui, &home, work.source(), given.yes, (id.as_str(), &grants))?;
+    }
+    let global = Global { plugins: folders(&home, global, work.out()), ..global.clone() };
     let mut settings = home.lasting_settings(&global)?;
     settings.own.extend(work.in_place());
     if given.examples_with_grants {
@@ -91,20 +112,64 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         .chunks(2)
         .map(|pair| Ok((pair[0].clone(), super::call::read_text(&pair[1])?)))
         .collect::<Result<_, Failure>>()?;
-    let mut interrupt = signal(SignalKind::interrupt())
-        .map_err(|error| Failure::fault(format!("Ctrl-C cannot be heard: {error}")))?;
+    let stopped = stopped()?;
     tokio::select! {
         ended = develop(ui, &home, work, settings, calls, given.once) => ended,
         // The host ends with what is dropped here, and so does what is being built.
-        _ = interrupt.recv() => Ok(()),
+        () = stopped => Ok(()),
     }
 }
 
-/// The folders to scan: those that were named, and the one that is built into.
-fn folders(global: &Global, out: &Path) -> Vec<PathBuf> {
+/// Waits for a signal that is to stop this.
+fn stopped() -> Result<impl Future<Output = ()>, Failure> {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::alarm(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    let heard = kinds.map(signal).into_iter().collect::<Result<Vec<_>, _>>();
+    let mut heard =
+        heard.map_err(|error| Failure::fault(format!("signals cannot be heard: {error}")))?;
+    Ok(std::future::poll_fn(move |context| {
+        match heard.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }))
+}
+
+/// What the plugin was granted in whose place a copy of a script comes, if that was trusted with
+/// something.
+fn granted_there(
+    home: &Home,
+    global: &Global,
+    work: &Work,
+) -> Result<Option<(PluginId, Vec<String>)>, Failure> {
+    let Ok(id) = PluginId::from_stem(&script::stem(work.source())) else { return Ok(None) };
+    let remembered = home.remembered().map_err(|error| Failure::usage(error.to_string()))?;
+    let known = remembered.lock.plugin(work.out(), id.as_str());
+    if work.in_place().is_some() || known.is_none_or(|known| known.trusted.is_none()) {
+        return Ok(None);
+    }
+    let address = PluginAddress::in_folder(work.out(), id.clone());
+    let said = reload::said(&home.operators_config(global), &address, &remembered);
+    let mut grants = said.grants.flags();
+    if said.allow_tool_override {
+        grants.push("may replace tools of others".to_owned());
+    }
+    Ok((!grants.is_empty()).then_some((id, grants)))
+}
+
+/// The folders to scan: those that were named, and the one that is built into, unless it is this
+/// user's own and scanned in any case.
+fn folders(home: &Home, global: &Global, out: &Path) -> Vec<PathBuf> {
     let is_out = |folder: &PathBuf| fs::canonicalize(folder).is_ok_and(|real| real == out);
     let mut folders = global.plugins.clone();
-    if !folders.iter().any(is_out) {
+    if !folders.iter().chain(&home.folders()).any(is_out) {
         folders.insert(0, out.to_owned());
     }
     folders
@@ -133,7 +198,11 @@ async fn develop(
         if known.as_ref() != Some(&now) {
             known = Some(now);
             pane.hide();
-            let worked = step(ui, home, &mut work, &host, &mut told, &mut answers).await?;
+            let step = step(ui, home, &mut work, &host, &mut told, &mut answers).await?;
+            let worked = step == Step::Well;
+            if let Some(held) = pane.broken(step == Step::Broken) {
+                ui.line(&held)?;
+            }
             if once {
                 host.stop().await;
                 return if worked { Ok(()) } else { Err(Failure::broken()) };
@@ -152,7 +221,18 @@ async fn develop(
     }
 }
 
-/// Builds, waits until the host has it, and shows what has become of it. Tells whether all is well.
+/// What came of one save.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It does not build or does not load, and there are errors to read.
+    Broken,
+    /// It serves, and a call that was to be made has no answer.
+    Unanswered,
+    /// It serves, and all calls have an answer.
+    Well,
+}
+
+/// Builds, waits until the host has it, and shows what has become of it.
 async fn step(
     ui: &Ui,
     home: &Home,
@@ -160,7 +240,7 @@ async fn step(
     host: &Host,
     told: &mut Told,
     answers: &mut Answers,
-) -> Result<bool, Failure> {
+) -> Result<Step, Failure> {
     let start = Instant::now();
     let made = match work.make(ui, home, host).await {
         Ok(made) => made,
@@ -168,7 +248,7 @@ async fn step(
             let took = pane::millis(start.elapsed());
             ui::error_line(&format!("not built ({took}): {}", failure.message()));
             ui::error_line("the build before keeps serving");
-            return Ok(false);
+            return Ok(Step::Broken);
         }
     };
     let built = start.elapsed();
@@ -179,10 +259,10 @@ async fn step(
         let status = ui.while_waiting(loading, host.compiling()).await;
         all_well &= told.load(ui, path, status.as_ref(), built, start.elapsed())?;
     }
-    if all_well {
-        all_well = answers.ask(ui, host).await?;
+    if !all_well {
+        return Ok(Step::Broken);
     }
-    Ok(all_well)
+    Ok(if answers.ask(ui, host).await? { Step::Well } else { Step::Unanswered })
 }
 
 /// Folders that hold no source.

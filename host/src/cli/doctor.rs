@@ -12,13 +12,16 @@ use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
 use super::{Global, loaded_with};
 use crate::author::Toolchain;
+use crate::authority::quoted;
+use crate::config::Config;
 use crate::definitions::Listed;
 use crate::host::{Host, HostSettings};
+use crate::plugin::{self, RUNNER_REPAIR};
 use crate::registry::Catalog;
-use crate::reload::SourceStatus;
+use crate::reload::{self, Folder, SourceStatus};
 use crate::schema::Format;
 use crate::script::Language;
-use crate::tool::{PluginId, SourceId};
+use crate::tool::{Origin, PluginAddress, PluginId, SourceId};
 use crate::toolset::Toolsets;
 
 /// Says how this toolhost is set up, what is wrong with it, and how to repair that.
@@ -46,7 +49,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let session = given.selection.session(&host)?;
     let listed = host.definitions(&session, Format::OpenAi).await;
     selection::warn(&listed.selected);
-    let findings = Findings::new(&host, &sources, &catalog, &listed).await;
+    let mut findings = Findings::new(&host, &sources, &catalog, &listed).await;
+    findings.read_only = read_only(&home);
     if ui.json {
         let mut report = to_json(&setup, &host, &sources, &findings);
         report["runners"] = runners;
@@ -83,18 +87,16 @@ async fn setup(
     let building = building.map_or_else(|error| error.to_string(), |_| "possible".to_owned());
     rows.push(("building plugins", building));
     rows.extend(runners(settings).into_iter().map(|(language, runner)| {
-        let how = runner.map_or_else(|why| why, |path| format!("run by {}", path.display()));
+        let run_by = |path: &Path| format!("run by {}", path.display());
+        let how = runner.problem.or(runner.path.map(run_by)).unwrap_or_default();
         (what_runs(language), how)
     }));
     rows
 }
 
 fn runners_json(settings: &HostSettings) -> Value {
-    let runner = |(language, runner): (Language, Result<&Path, String>)| {
-        let (path, problem) = match runner {
-            Ok(path) => (Some(path), None),
-            Err(why) => (None, Some(why)),
-        };
+    let runner = |(language, Runner { path, problem })| {
+        let language: Language = language;
         json!({ "language": language.word(), "path": path, "problem": problem })
     };
     runners(settings).into_iter().map(runner).collect()
@@ -107,8 +109,38 @@ fn what_runs(language: Language) -> &'static str {
     }
 }
 
-/// What runs scripts of each language, or what to do for it.
-fn runners(settings: &HostSettings) -> Vec<(Language, Result<&Path, String>)> {
+/// The folders of the home that this user cannot write to, and what that costs.
+fn read_only(home: &Home) -> Vec<Problem> {
+    let places = [
+        (
+            &home.state,
+            "nothing is remembered: no grant, no trust, no store, no kept build, no audit log",
+            "TOOLHOST_HOME",
+        ),
+        (&home.components(), "every start compiles every plugin", "TOOLHOST_CACHE"),
+    ];
+    let problem = |(folder, cost, variable): (&PathBuf, &str, &str)| {
+        // What is not there is made in the first folder above that is.
+        let there = folder.ancestors().find(|above| above.exists())?;
+        let error = tempfile::tempfile_in(there).err()?;
+        let reason = format!(
+            "{}; so {cost}; let this user write there, or choose another folder with {variable}",
+            error.kind()
+        );
+        Some(Problem::new(shown(folder), reason))
+    };
+    places.into_iter().filter_map(problem).collect()
+}
+
+/// What runs scripts of a language.
+struct Runner<'a> {
+    path: Option<&'a Path>,
+    /// Why it does not, and what to do.
+    problem: Option<String>,
+}
+
+/// What runs scripts of each language.
+fn runners(settings: &HostSettings) -> Vec<(Language, Runner<'_>)> {
     let runner = |language: Language| {
         let places = settings.runners.get(&language).map(Vec::as_slice).unwrap_or_default();
         let found = places.iter().map(PathBuf::as_path).find(|path| path.is_file());
@@ -120,13 +152,22 @@ fn runners(settings: &HostSettings) -> Vec<(Language, Result<&Path, String>)> {
                 "no runner; `make install` in a clone of toolhost builds one (looked for {looked_for})"
             )
         };
-        (language, found.ok_or_else(none))
+        let limits = &settings.config.limits;
+        let problem = match found {
+            Some(path) => plugin::check_runner(path, limits)
+                .err()
+                .map(|problem| format!("{problem}; {RUNNER_REPAIR}")),
+            None => Some(none()),
+        };
+        (language, Runner { path: found, problem })
     };
     Language::ALL.map(runner).into()
 }
 
 /// What is not in order.
 struct Findings {
+    /// Folders of the home that cannot be written.
+    read_only: Vec<Problem>,
     not_loaded: Vec<Problem>,
     pending: Vec<Problem>,
     left_out: Vec<Problem>,
@@ -165,6 +206,7 @@ impl Findings {
         notes.extend(unmet_needs(sources));
         notes.extend(of_configuration(host, sources, catalog));
         Findings {
+            read_only: Vec::new(),
             not_loaded: problem::not_loaded(sources),
             pending: problem::pending(sources),
             left_out: problem::left_out(sources, catalog, false),
@@ -172,15 +214,21 @@ impl Findings {
             quarantined,
             idle_grants: problem::idle_grants(sources)
                 .into_iter()
-                .chain(missing_guards(catalog))
+                .chain(missing_guards(host.config(), sources, catalog))
                 .collect(),
             notes,
         }
     }
 
     /// Kinds of what is broken: the key, the heading, one and several of it in words.
-    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 6] {
+    fn kinds(&self) -> [(&'static str, &'static str, [&'static str; 2], &[Problem]); 7] {
         [
+            (
+                "read_only",
+                "Cannot be written:",
+                ["folder cannot be written", "folders cannot be written"],
+                &self.read_only,
+            ),
             (
                 "not_loaded",
                 "Not loaded:",
@@ -237,12 +285,28 @@ impl Findings {
 }
 
 /// Hooks that were granted, could stop a call, and are not there.
-fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
+fn missing_guards(config: &Config, sources: &[SourceStatus], catalog: &Catalog) -> Vec<Problem> {
     let missing = catalog.hooks().iter().filter(|(_, hooks)| hooks.are_missing());
+    let words = |source: &SourceId| {
+        let status = sources.iter().find(|status| status.source.as_ref() == Some(source));
+        let SourceId::Plugin { id, folder } = source else { return source.to_string() };
+        let bundled = PluginAddress::bundled(id.clone());
+        let of_bundled = config.plugins.get(&bundled);
+        match status {
+            Some(status) => status.words.clone(),
+            None if !folder.as_os_str().is_empty() => {
+                quoted(&PluginAddress::in_folder(folder, id.clone()).to_string())
+            }
+            None if of_bundled.is_some_and(|table| !table.grants.hooks.is_empty()) => {
+                bundled.to_string()
+            }
+            None => id.to_string(),
+        }
+    };
     let problem = |source: &SourceId| {
-        let id = problem::id_of(source);
         let reason = format!(
-            "its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke {id}`"
+            "its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke {}`",
+            words(source)
         );
         Problem::new(source.to_string(), reason)
     };
@@ -253,13 +317,13 @@ fn missing_guards(catalog: &Catalog) -> Vec<Problem> {
 fn unmet_needs(sources: &[SourceStatus]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for status in sources {
-        let (Some(source @ SourceId::Plugin { id, .. }), Some(ready)) =
+        let (Some(source @ SourceId::Plugin { .. }), Some(ready)) =
             (&status.source, status.serving())
         else {
             continue;
         };
         if ready.same_as.is_none() {
-            let unmet = need::unmet(id, &ready.needs, &ready.granted);
+            let unmet = need::unmet(&status.words, &ready.needs, &ready.granted);
             let place = source.to_string();
             problems.extend(unmet.into_iter().map(|reason| Problem::new(place.clone(), reason)));
         }
@@ -297,12 +361,39 @@ fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) ->
             |source: &SourceId| matches!(source, SourceId::Plugin { id: known, .. } if known == id);
         sources.iter().filter_map(|status| status.source.as_ref()).any(is_it)
     };
-    for (id, plugin) in &config.plugins {
-        if !plugin.grants.is_empty() && !is_here(id) {
-            let reason = format!(
+    for (id, table) in &config.ids {
+        if table.allows_nothing() {
+            continue;
+        }
+        let has_some = |status: &SourceStatus| {
+            let is_it =
+                matches!(&status.source, Some(SourceId::Plugin { id: known, .. }) if known == id);
+            let granted = status.serving().map(|ready| ready.granted.all()).unwrap_or_default();
+            let table = table.grants.all();
+            is_it && (table.is_empty() || table.iter().any(|grant| granted.contains(grant)))
+        };
+        let reason = if is_here(id) {
+            if sources.iter().any(has_some) {
+                continue;
+            }
+            "names no folder, and counts only for the plugin it was given to; the next `toolhost grant`, `trust` or `revoke` of that plugin rewrites it".to_owned()
+        } else {
+            format!(
                 "holds grants, and no folder has a plugin of this id; if it is gone for good, run `toolhost revoke {id}`"
+            )
+        };
+        problems.push(Problem::new(format!("[plugins.{id}]"), reason));
+    }
+    for (address, table) in &config.plugins {
+        let Some(folder) = address.folder() else { continue };
+        let folders = [Folder { path: folder.to_owned(), origin: Origin::Project }];
+        let is_gone = reload::find(&folders, &address.id, &config.limits).is_empty();
+        if is_gone && !table.allows_nothing() {
+            let words = quoted(&address.to_string());
+            let reason = format!(
+                "holds grants, and there is no such plugin; if it is gone for good, run `toolhost revoke {words}`"
             );
-            problems.push(Problem::new(format!("[plugins.{id}]"), reason));
+            problems.push(Problem::new(format!("[plugins.\"{address}\"]"), reason));
         }
     }
     problems

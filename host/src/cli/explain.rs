@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
-use super::problem;
 use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
 use super::{Global, loaded_host};
@@ -16,18 +15,24 @@ use crate::session::Session;
 use crate::text;
 use crate::toolset::{self, Toolsets};
 
+mod named;
 mod source;
 mod tool;
 
+/// Characters of an unknown name that are echoed.
+const NAME_CHARS_MAX: usize = 60;
+
 /// Tells why a tool is listed or not: from its file over its name, toolset, requirements and
-/// authority to the session; and ends with what to change.
+/// authority to the session; and ends with what to change. Of a toolset, a plugin or an MCP server
+/// it tells what there is to know.
 ///
 /// `--enable`, `--disable` and `--platform` say which session is meant; without them it has
 /// every tool.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The tool's name.
-    tool: String,
+    /// A tool, a toolset, a plugin or an MCP server. A tool comes first; `plugin:ID` and
+    /// `mcp:NAME` are no tools.
+    name: String,
 
     #[command(flatten)]
     selection: SelectionFlags,
@@ -39,7 +44,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let listed = host.definitions(&session, Format::OpenAi).await;
     selection::warn(&listed.selected);
     let view = View {
-        name: &given.tool,
+        name: &given.name,
         sources: &host.loaded().await,
         catalog: &host.catalog(),
         host: &host,
@@ -49,7 +54,15 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     };
     let sources = source::sections(&view);
     if sources.is_empty() {
-        return Err(unknown(&view));
+        let named = named::sections(&view);
+        if named.is_empty() {
+            return Err(unknown(&view));
+        }
+        if ui.json {
+            let sections: Vec<Value> = named.iter().map(Section::to_json).collect();
+            return ui.json(&json!({ "name": view.name, "sources": sections }));
+        }
+        return named.iter().try_for_each(|section| section.print(ui));
     }
     let tool = tool::section(&view).await;
     let change = match view.catalog.find(view.name) {
@@ -125,13 +138,17 @@ impl Section {
     }
 }
 
-/// Nobody has the tool: perhaps it is spelt differently, or its file did not load.
+/// Nobody has the name: perhaps it is spelt differently.
 fn unknown(view: &View<'_>) -> Failure {
-    let mut failure = Failure::unknown_tool(view.name);
-    let near = view.catalog.nearest(view.name);
-    if !near.is_empty() {
-        failure = failure.hint(format!("did you mean `{}`?", near.join("` or `")));
-    }
+    let names = named::names(view);
+    let tools = view.catalog.names();
+    let near = text::nearest(view.name, tools.chain(names.iter().map(String::as_str)));
+    let near = match near.as_slice() {
+        [] => String::new(),
+        near => format!("; near: {}", near.join(", ")),
+    };
+    let name = text::one_line(&text::cut(view.name, NAME_CHARS_MAX));
+    let mut failure = Failure::usage(format!("{name}: there is no such name{near}"));
     if toolset::is_core_tool(view.name) {
         let toolsets = view.toolsets_with_it();
         let toolsets = toolsets.iter().filter(|name| !name.starts_with("hermes-"));
@@ -141,9 +158,5 @@ fn unknown(view: &View<'_>) -> Failure {
             toolsets.join(", ")
         ));
     }
-    for broken in problem::not_loaded(view.sources) {
-        let (place, reason) = (broken.place, broken.reason);
-        failure = failure.hint(format!("a file that did not load may have it: {place}: {reason}"));
-    }
-    failure.hint("`toolhost list` shows all tools, and why a file is none")
+    failure.hint("`toolhost list` shows tools, plugins and files that did not load; `toolhost toolsets` shows toolsets")
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::ui;
 use crate::host::{InspectError, StartError};
+use crate::plugin::LoadError;
 use crate::tool::{CallError, Class, Code};
 
 /// Why a command did not do what it was asked.
@@ -13,6 +14,8 @@ pub(super) struct Failure {
     code: Option<Code>,
     message: String,
     hints: Vec<String>,
+    /// There is nobody of the name that was given.
+    is_of_nobody: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,8 @@ enum Kind {
     PipeClosed,
     /// The tool ran and says no.
     Tool,
-    /// Something that is enabled does not work, as was printed.
+    /// Something was done and came to no good: a build that fails, a file that is no plugin, a tool that
+    /// does not work.
     Broken,
     /// Wrong usage or configuration.
     Usage,
@@ -35,7 +39,13 @@ enum Kind {
 
 impl Failure {
     fn new(kind: Kind, message: impl Into<String>) -> Failure {
-        Failure { kind, code: None, message: message.into(), hints: Vec::new() }
+        Failure {
+            kind,
+            code: None,
+            message: message.into(),
+            hints: Vec::new(),
+            is_of_nobody: false,
+        }
     }
 
     /// Wrong usage or configuration.
@@ -43,9 +53,19 @@ impl Failure {
         Failure::new(Kind::Usage, message)
     }
 
-    /// Something other than a call was refused, such as the build of a plugin.
+    /// Something was tried and failed, such as the build of a plugin.
+    pub(super) fn failed(message: impl Into<String>) -> Failure {
+        Failure::new(Kind::Broken, message)
+    }
+
+    /// Something other than a call was refused, such as building what nobody agreed to.
     pub(super) fn rejected(message: impl Into<String>) -> Failure {
         Failure::new(Kind::Rejected, message)
+    }
+
+    /// Nobody has this name.
+    pub(super) fn nobody(message: impl Into<String>) -> Failure {
+        Failure { is_of_nobody: true, ..Failure::usage(message) }
     }
 
     /// Our bug.
@@ -63,9 +83,10 @@ impl Failure {
         Failure::new(Kind::Broken, "")
     }
 
-    /// No tool has this name.
+    /// No tool has this name, which is not called.
     pub(super) fn unknown_tool(name: &str) -> Failure {
-        Failure::call(&CallError::new(Code::UnknownTool, format!("Unknown tool: {name}")))
+        let error = CallError::new(Code::UnknownTool, format!("Unknown tool: {name}"));
+        Failure { kind: Kind::Usage, ..Failure::call(&error) }
     }
 
     /// Adds what to do next.
@@ -84,18 +105,23 @@ impl Failure {
         }
     }
 
-    /// A file is no plugin.
+    /// A file is no plugin, or there is no such file.
     pub(super) fn inspect(file: &str, error: &InspectError) -> Failure {
+        let message = format!("{file}: {error}");
         match error {
             InspectError::Start(error) => Failure::fault(error.to_string()),
-            InspectError::Decoy(_) => Failure::usage(error.to_string()),
-            error => Failure::rejected(format!("{file}: {error}")),
+            InspectError::NoRoom(_) => Failure::usage(error.to_string()),
+            InspectError::Load(
+                LoadError::Unreadable(_) | LoadError::NotAFile(_) | LoadError::Elsewhere(_),
+            ) => Failure::usage(message),
+            InspectError::Load(_) => Failure::failed(message),
+            InspectError::Unrecorded(_) => Failure::rejected(message),
         }
     }
 
     /// A call has no output.
     pub(super) fn call(error: &CallError) -> Failure {
-        let kind = match error.code.class() {
+        let kind = match error.class() {
             Class::Failed => Kind::Tool,
             Class::Rejected => Kind::Rejected,
             Class::Aborted => Kind::Aborted,
@@ -106,6 +132,11 @@ impl Failure {
         let mut failure = Failure::new(kind, message);
         failure.code = Some(error.code);
         failure
+    }
+
+    /// There is nobody of the name that was given.
+    pub(super) fn is_of_nobody(&self) -> bool {
+        self.is_of_nobody
     }
 
     /// What went wrong, without what to do.

@@ -2,48 +2,62 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Global;
+use super::choose::{Choice, Chooser, Command};
+use super::decide::{Wanted, decide};
 use super::failure::Failure;
 use super::home::Home;
+use super::inspect::need_line;
 use super::trust::{self, Target};
 use super::ui::Ui;
 use crate::audit::{Event, Granted};
-use crate::authority::{DirGrant, Grants, Kind};
-use crate::config::{self, Config, ConfigError};
+use crate::authority::{self, DirGrant, Grants, Kind};
 use crate::host;
-use crate::lock::{self, Agreed, Pin};
-use crate::plugin;
-use crate::record;
+use crate::lock::{Agreed, Pin};
+use crate::plugin::{self, Loaded};
 use crate::reload::{self, Trusted};
-use crate::tool::PluginId;
+use crate::text;
+use crate::text::suspect::visible;
+use crate::tool::{PluginAddress, PluginId};
+
+/// Needs that are named where a grant meets none of them; `toolhost inspect` shows all.
+const ASKED_SHOWN_MAX: usize = 10;
 
 /// Lets a plugin use something, from now on.
 ///
-/// The grant is written to the operator's `toolhost.toml` and holds for the plugin's present
-/// bytes: when they change, the new ones wait until `toolhost trust` or another grant. A plugin gets of a grant
-/// what it asks for; `toolhost inspect FILE` shows that.
+/// The grant is written to the operator's `toolhost.toml`, to the table of this plugin: its folder
+/// and its id, such as `[plugins."/home/me/project/plugins/notes"]`, or `[plugins."bundled/json"]`.
+/// It holds for the plugin's present bytes: when they change, the new ones wait until `toolhost trust`
+/// or another grant. A plugin of the same id in another folder has nothing of it. A plugin gets of a
+/// grant what it asks for; `toolhost inspect FILE` shows that.
 #[derive(Debug, clap::Args)]
 pub(super) struct GrantArguments {
-    /// The plugin's id: its file name without `.wasm`.
-    id: String,
+    /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
+    /// `user/ID` or the file.
+    #[arg(value_name = "ID|FILE")]
+    plugin: String,
 
     #[command(flatten)]
     grants: GrantFlags,
+
+    /// Grant it though the plugin does not ask for it, ahead of a build that does.
+    #[arg(long)]
+    anyway: bool,
 }
 
 /// Takes back what a plugin was granted: what is named, or else everything and that it is trusted.
 /// Or that a project or an MCP server is trusted.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArguments {
-    /// The plugin's id: its file name without `.wasm`; a project's folder: `.`, or with a slash
-    /// in it; or `mcp:NAME`.
-    #[arg(value_name = "ID|DIR|mcp:NAME")]
+    /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
+    /// `user/ID`, the file, or the folder and the id of one that is gone. A project's folder: `.`, or
+    /// with a slash in it. Or `mcp:NAME`.
+    #[arg(value_name = "ID|FILE|DIR|mcp:NAME")]
     what: String,
 
     #[command(flatten)]
@@ -53,9 +67,9 @@ pub(super) struct RevokeArguments {
 /// Grants, as they are written on the command line; each may be repeated.
 #[derive(Debug, clap::Args)]
 struct GrantFlags {
-    /// A directory, read (`ro`) or read and changed (`rw`). HOST may be relative; GUEST is where
+    /// A directory, read (`ro`) or read and changed (`rw`). DIR may be relative; GUEST is where
     /// the plugin sees it, by default at the same path, and the current directory also as `.`.
-    #[arg(long, value_name = "HOST[=GUEST]:ro|rw")]
+    #[arg(long, value_name = "DIR[=GUEST]:ro|rw")]
     dir: Vec<String>,
 
     /// Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as
@@ -106,7 +120,7 @@ impl GrantFlags {
 }
 
 pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
-    let (home, id) = (Home::from_environment()?, read_id(&given.id)?);
+    let home = Home::from_environment()?;
     let grants = given.grants.read()?;
     if grants.is_empty() {
         return Err(Failure::usage("nothing to grant").hint(
@@ -117,63 +131,65 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     for dir in &grants.dirs {
         plugin::check_grant(dir, &settings.directories).map_err(Failure::usage)?;
     }
-    let candidates = reload::find(&settings.folders, &id, &settings.config.limits);
-    let Some(candidate) = candidates.into_iter().next() else {
-        return Err(Failure::usage(format!("there is no plugin `{id}`"))
-            .hint("`toolhost list` shows all plugins; `--plugins DIR` names another folder"));
-    };
-    let place = candidate.path.display().to_string();
-    let (_compiling, compiling) = watch::channel(BTreeSet::from([id.to_string()]));
-    let inspected = ui.while_waiting(host::inspect(&candidate.path, &settings), compiling).await;
-    let (loaded, _) = inspected.map_err(|error| Failure::inspect(&place, &error))?;
-    let digest = loaded.facts.digest.to_string();
-    let pin = Pin { folder: candidate.folder, id: id.to_string(), digest: digest.clone() };
-    let known = is_known(&home, &pin)?;
-    if !known && !reload::suspect(&loaded).is_empty() {
-        return Err(Failure::rejected(format!(
-            "{place} has texts that a person should look at before it is granted anything"
-        ))
-        .hint(format!("`toolhost trust {id}` shows them; grant it then")));
-    }
-    let agreed = agreed(&home, &pin)?;
-    let untold = edit(&home, global, |text| {
-        let held = config::parse(text, &Config::default())?.plugins.remove(&id);
-        let mut held = held.map(|plugin| plugin.grants).unwrap_or_default();
-        if let Some(agreed) = &agreed {
-            held.retain(agreed);
-        }
-        if !known && !covers(&grants, &held) {
-            return Ok((text.to_owned(), held.flags()));
-        }
-        config::with_grants(text, &id, &grants).map(|text| (text, Vec::new()))
-    })?;
-    if !untold.is_empty() {
-        let (held, given) = (untold.join(" "), grants.flags().join(" "));
+    let rest = grants.flags().join(" ");
+    let command = Command { name: "grant", rest: &rest, of_gone: false };
+    let chooser = Chooser::new(&home, &settings, home.operators_config(global), command)?;
+    let Choice { address, file } = chooser.choose(&given.plugin)?;
+    let Some(file) = file else {
         return Err(Failure::usage(format!(
-            "{place} is not what plugin:{id} was when it was granted {held}, and would have that as well"
-        ))
-        .hint(format!("if that is meant, look at it with `toolhost inspect {place}`, then run `toolhost grant {id} {held} {given}`"))
-        .hint(format!("`toolhost trust {id}` shows what has changed; if that is not meant, run `toolhost revoke {id}` first")));
+            "{address} is not there, so it can be granted nothing"
+        )));
+    };
+    let (place, id) = (file.path.display().to_string(), address.id.to_string());
+    let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));
+    let inspected = ui.while_waiting(host::inspect(&file.path, &settings), compiling).await;
+    let (loaded, _) = inspected.map_err(|error| Failure::inspect(&place, &error))?;
+    if let Some(unrecorded) = &loaded.unrecorded {
+        return Err(Failure::rejected(format!("{place} is a script, and {unrecorded}"))
+            .hint(plugin::RUNNER_REPAIR));
     }
-    // Last: a grant without a pin gives nothing.
-    let outline = reload::surface(&loaded).outline();
-    let agreed = Agreed::More(grants.flags());
-    let bytes = reload::kept(loaded.packed.as_ref(), candidate.path);
-    let trusted = [Trusted { pin, bytes, agreed, outline }];
-    reload::trust(&home.state, &trusted, &settings.config.limits, |_| ())
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    if !given.anyway {
+        check_asked(&address, &loaded, &grants)?;
+    }
+    let digest = loaded.facts.digest.to_string();
+    let wanted = Wanted {
+        words: &authority::quoted(&given.plugin),
+        place: &place,
+        digest: &digest,
+        is_suspect: !reload::suspect(&loaded).is_empty(),
+    };
+    let limits = &settings.config.limits;
+    decide(&home, global, limits, |books| {
+        books.grant(&address, &wanted, &grants)?;
+        // Last: a grant without a pin gives nothing.
+        if let Some(folder) = address.folder() {
+            let (folder, id) = (folder.to_owned(), address.id.to_string());
+            let trusted = [Trusted {
+                pin: Pin { folder, id, digest: digest.clone() },
+                bytes: reload::kept(loaded.packed.as_ref(), file.path.clone()),
+                agreed: Agreed::More(grants.flags()),
+                outline: reload::surface(&loaded).outline(),
+            }];
+            reload::trust(books.lock(), &home.state, &trusted, limits);
+        }
+        Ok(())
+    })?;
+    let folder = address.folder().map(Path::to_owned);
     home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
-        what: format!("plugin:{id}"),
+        what: format!("plugin:{}", address.id),
+        folder: folder.clone(),
         digest: Some(digest.clone()),
         grants: grants.flags(),
         by: "cli",
     })));
     if ui.json {
         let mut report = to_json(&grants);
-        report["plugin"] = id.as_str().into();
+        report["plugin"] = address.id.as_str().into();
+        report["folder"] = json!(folder);
         report["digest"] = digest.into();
         return ui.json(&report);
     }
+    let id = &address.id;
     for (kind, text) in grants.all() {
         let what = in_words(kind, &text);
         ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
@@ -181,29 +197,40 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     Ok(())
 }
 
-/// Tells whether the present bytes are those that grants were given to.
-fn is_known(home: &Home, pin: &Pin) -> Result<bool, Failure> {
-    let failed = |error: lock::LockError| Failure::usage(error.to_string());
-    let bundled = lock::bundled_digests(&home.state).map_err(failed)?;
-    let lock = lock::load(&home.state).map_err(failed)?;
-    let is_bundled = bundled.contains_key(&(pin.id.clone(), pin.digest.clone()));
-    Ok(is_bundled || lock.trusts(&pin.folder, &pin.id, &pin.digest))
-}
-
-/// What the plugin of this folder was granted, as flags; nothing if it was never trusted. Without
-/// a list, it is all that the operator's file grants to its id.
-fn agreed(home: &Home, pin: &Pin) -> Result<Option<Vec<String>>, Failure> {
-    let lock = lock::load(&home.state).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(match lock.plugin(&pin.folder, &pin.id) {
-        Some(known) if known.trusted.is_some() => known.grants.clone(),
-        _ => Some(Vec::new()),
-    })
-}
-
-/// Tells whether all that is held is among what is given.
-fn covers(given: &Grants, held: &Grants) -> bool {
-    let given = given.all();
-    held.all().iter().all(|grant| given.contains(grant))
+/// Checks that a plugin asks for what it is granted.
+fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Result<(), Failure> {
+    let unasked = loaded.unasked(grants);
+    if unasked.is_empty() {
+        return Ok(());
+    }
+    let id = &plugin.id;
+    let needs = &loaded.registration.needs;
+    let kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| !unasked.texts(*kind).is_empty()).collect();
+    let flags = unasked.flags().join("` and `");
+    let failure = Failure::usage(match kinds.as_slice() {
+        [kind] if !authority::asks_for(needs, *kind) => {
+            format!("plugin:{id} asks for no {}, so `{flags}` would give it nothing", kind.noun())
+        }
+        _ => format!("plugin:{id} does not ask for that: `{flags}` would give it nothing"),
+    });
+    let asks = needs.iter().map(|need| text::one_line(&visible(&need_line(need))));
+    let specs = loaded.registration.tools.iter().map(|tool| tool.spec());
+    let requires = specs.flat_map(|spec| {
+        let tool = &spec.name;
+        spec.requires_env
+            .iter()
+            .map(move |name| format!("env {}, which `{tool}` requires", visible(name)))
+    });
+    let asks: Vec<String> = asks.chain(requires).collect();
+    let failure = match asks.as_slice() {
+        [] => failure.hint("it asks for nothing at all"),
+        asks => asks
+            .iter()
+            .take(ASKED_SHOWN_MAX)
+            .fold(failure, |failure, need| failure.hint(format!("it asks for {need}"))),
+    };
+    Err(failure.hint("to grant it all the same, ahead of a need, add `--anyway`"))
 }
 
 /// The grants by their keys.
@@ -228,37 +255,66 @@ fn in_words(kind: Kind, text: &str) -> String {
 }
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
-    let (home, target) = (Home::from_environment()?, Target::read_gone(&given.what)?);
+    let home = Home::from_environment()?;
+    let target = Target::read_gone(&home, &given.what)?;
     let chosen = given.grants.read()?;
-    let Target::Plugin(id) = target else {
-        return trust::forget(ui, &home, &home.operators_config(global), &target);
+    let Target::Plugin(words) = target else {
+        if !chosen.is_empty() {
+            return Err(Failure::usage("single grants are taken from plugins only")
+                .hint("without flags, the project or the server is trusted no more"));
+        }
+        return trust::forget(ui, &home, global, &target);
     };
-    let count = edit(&home, global, |text| config::without_grants(text, &id, &chosen))?;
-    let failed = |error: lock::LockError| Failure::usage(error.to_string());
-    let was_trusted = if chosen.is_empty() {
-        lock::unpin(&home.state, id.as_str()).map_err(failed)?
-    } else {
-        lock::withdraw(&home.state, id.as_str(), &chosen.flags()).map_err(failed)?;
-        false
+    let settings = home.settings(global)?;
+    let rest = chosen.flags().join(" ");
+    let command = Command { name: "revoke", rest: &rest, of_gone: true };
+    let config = home.operators_config(global);
+    let of_id = PluginId::from_stem(&words).ok().filter(|id| config.ids.contains_key(id));
+    let chosen_plugin = Chooser::new(&home, &settings, config, command)?.choose(&words);
+    let address = match (chosen_plugin, of_id) {
+        (Ok(choice), _) => Whose::Plugin(choice.address),
+        // A table of an id that there is no plugin of.
+        (Err(error), Some(id)) if error.is_of_nobody() => Whose::Id(id),
+        (Err(error), _) => return Err(error),
+    };
+    let limits = &settings.config.limits;
+    let (count, was_trusted) = decide(&home, global, limits, |books| match &address {
+        Whose::Plugin(address) => books.revoke(address, &chosen),
+        Whose::Id(id) => books.revoke_of_id(id, &chosen).map(|count| (count, false)),
+    })?;
+    let (id, folder) = match &address {
+        Whose::Plugin(address) => (&address.id, address.folder().map(Path::to_owned)),
+        Whose::Id(id) => (id, None),
     };
     if count > 0 || was_trusted {
         home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
             what: format!("plugin:{id}"),
+            folder: folder.clone(),
             digest: None,
             grants: chosen.flags(),
             by: "cli",
         })));
     }
     if ui.json {
-        return ui
-            .json(&json!({ "plugin": id.as_str(), "revoked": count, "was_trusted": was_trusted }));
+        return ui.json(&json!({
+            "plugin": id.as_str(),
+            "folder": folder,
+            "revoked": count,
+            "was_trusted": was_trusted,
+        }));
     }
     ui.line(&match count {
         0 if was_trusted => format!("plugin:{id} had no grant, and is trusted no more"),
-        0 if chosen.is_empty() => format!("plugin:{id} had no grant"),
-        0 => format!("plugin:{id} had no such grant"),
+        0 => format!("plugin:{id} had no grant"),
         count => format!("plugin:{id} has lost {count} grant{}", if count == 1 { "" } else { "s" }),
     })
+}
+
+/// Whose grants are taken.
+enum Whose {
+    Plugin(PluginAddress),
+    /// Nobody's: what a table says that names only an id.
+    Id(PluginId),
 }
 
 /// Reads a directory grant from the command line, where relative paths are of here.
@@ -275,33 +331,4 @@ pub(super) fn working_directory() -> Result<PathBuf, Failure> {
 
 pub(super) fn read_id(text: &str) -> Result<PluginId, Failure> {
     PluginId::from_stem(text).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// Rewrites the operator's configuration in one step, and one command at a time.
-fn edit<T>(
-    home: &Home,
-    global: &Global,
-    change: impl FnOnce(&str) -> Result<(String, T), ConfigError>,
-) -> Result<T, Failure> {
-    let named = home.operators_file(global);
-    // What a link leads to is changed, and the link stays.
-    let file = &fs::canonicalize(&named).unwrap_or(named);
-    let failed = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
-    let _locked = record::lock(&home.state).map_err(failed)?;
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(failed(error)),
-    };
-    let (changed, value) =
-        change(&text).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
-    if changed != text {
-        let folder =
-            file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(failed)?;
-        let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-        part.write_all(changed.as_bytes()).map_err(failed)?;
-        part.persist(file).map_err(|error| failed(error.error))?;
-    }
-    Ok(value)
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,13 +15,14 @@ use super::failure::Failure;
 use super::new::BUILT_FROM;
 use super::ui;
 use crate::author::Places;
-use crate::authority::{Grants, OwnFolder, Variables};
+use crate::authority::{Grants, Variables};
 use crate::config::{self, Config};
 use crate::egress::EgressSettings;
 use crate::host::HostSettings;
-use crate::lock;
+use crate::lock::{self, LockError};
 use crate::plugin::{self, DirectoryRules, RunnerPlaces, Secrets};
-use crate::reload::{Folder, Renewed};
+use crate::read::{self, Place, Problem, ReadError};
+use crate::reload::{Folder, Remembered, Renewed};
 use crate::script::Language;
 use crate::secret::{Keyring, SECRETS_FILE, SecretStore};
 use crate::tool::Origin;
@@ -29,8 +31,10 @@ use crate::tool::Origin;
 pub(super) const CONFIG_FILE: &str = "toolhost.toml";
 /// Bytes of a project's file, which a stranger may have written.
 const PROJECT_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a file that the operator names or has written.
+const OPERATORS_BYTES_MAX: u64 = 16 << 20;
 /// Where a project has its plugins.
-pub(super) const PROJECT_PLUGINS: &str = "plugins";
+pub(super) const PROJECT_PLUGINS: &str = read::PLUGINS;
 
 /// Where this user's files are.
 #[derive(Clone, Debug)]
@@ -44,6 +48,8 @@ pub(super) struct Home {
     pub(super) data: PathBuf,
     /// Runners that were installed.
     pub(super) runners: PathBuf,
+    /// What was recorded of bundled plugins beside this program, when it was built.
+    pub(super) built: Option<PathBuf>,
 }
 
 impl Home {
@@ -68,6 +74,7 @@ impl Home {
             cache: home.join("cache"),
             runners: home.join("runners"),
             data: home.to_owned(),
+            built: built(),
         }
     }
 
@@ -84,9 +91,15 @@ impl Home {
             bundled: data.join("bundled"),
             runners: data.join("runners"),
             data,
+            built: built(),
             state: state.join("toolhost"),
             cache: folders.cache_dir().join("toolhost"),
         })
+    }
+
+    /// What this user's host remembers.
+    pub(super) fn remembered(&self) -> Result<Remembered, LockError> {
+        Remembered::read(&self.state, self.built.as_deref())
     }
 
     /// This user's folders of plugins, without links, as far as they are there.
@@ -118,16 +131,23 @@ impl Home {
     /// Where what builds scripts may lie: in the repository this program was built in, or
     /// installed from there.
     pub(super) fn building(&self) -> Places {
-        let sdk = Path::new(BUILT_FROM).join("sdk");
+        let sdk = fs::canonicalize(Path::new(BUILT_FROM).join("sdk")).ok();
+        let sdk = sdk.filter(|folder| folder.is_dir());
+        let mut tools = self.tools();
+        // What is missing is to be installed in the last one.
+        let last = tools.pop();
+        tools.retain(|folder| folder.is_dir());
+        tools.extend(last);
+        Places { sdks: sdk.into_iter().chain([self.data.join("sdk")]).collect(), tools }
+    }
+
+    /// Where tools that build scripts may lie.
+    fn tools(&self) -> Vec<PathBuf> {
         let program = env::current_exe().ok();
         // TARGET/release/toolhost
         let target = program.as_deref().and_then(|path| path.ancestors().nth(2));
-        let tools = target.map(|target| target.join("tools"));
-        let there = |place: Option<PathBuf>| place.filter(|folder| folder.is_dir()).into_iter();
-        Places {
-            sdks: there(fs::canonicalize(sdk).ok()).chain([self.data.join("sdk")]).collect(),
-            tools: there(tools).chain([self.data.join("tools")]).collect(),
-        }
+        let beside = target.map(|target| target.join("tools"));
+        beside.into_iter().chain([self.data.join("tools")]).collect()
     }
 
     /// This user's secrets.
@@ -169,6 +189,7 @@ impl Home {
             // Without a path to itself, the host compiles.
             compiler: env::current_exe().ok(),
             state: Some(self.state.clone()),
+            built: self.built.clone(),
             once: true,
             ..HostSettings::default()
         })
@@ -217,29 +238,79 @@ impl Home {
         }))
     }
 
-    /// The host's own folders, which no grant may touch; and where `.` is.
+    /// The places of the host's own, which no grant may touch; and where `.` is.
     fn directory_rules(&self, folders: &[Folder], operators_file: &Path) -> DirectoryRules {
-        let own = |path: &Path, what, readable| {
-            // As far as it exists, without links.
-            let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
-            let real = fs::canonicalize(existing).unwrap_or_else(|_| existing.to_owned());
-            let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
-            // Joined with nothing, it would end in a slash.
-            let path = if rest == Path::new("") { real } else { real.join(rest) };
-            OwnFolder { path, what, readable }
-        };
-        let mut rules = vec![
-            own(&self.config_file, "toolhost's configuration", false),
-            own(operators_file, "toolhost's configuration", false),
-            own(&self.state, "toolhost's state", false),
-            own(&self.cache, "toolhost's cache", false),
-        ];
-        rules.extend(folders.iter().filter_map(|folder| {
-            let path = std::path::absolute(&folder.path).ok()?;
-            Some(own(&path, "plugins", true))
-        }));
         let working = env::current_dir().and_then(fs::canonicalize).ok();
-        DirectoryRules { own: rules, working }
+        let mut rules = DirectoryRules { own: Vec::new(), working };
+        rules.keep(&self.config_file, "toolhost's configuration", false);
+        rules.keep(operators_file, "toolhost's configuration", false);
+        rules.keep(&self.state, "toolhost's state", false);
+        rules.keep(&self.cache, "toolhost's cache", false);
+        for folder in folders {
+            rules.keep(&folder.path, "plugins", true);
+        }
+        for (place, what) in self.running() {
+            rules.keep(&place, what, true);
+        }
+        rules
+    }
+
+    /// What runs here, and what that and later builds are made of: whoever could write there could
+    /// do whatever this user can.
+    fn running(&self) -> Vec<(PathBuf, &'static str)> {
+        const PROGRAM: &str = "the program toolhost";
+        const SOURCES: &str = "what toolhost is built of";
+        const BUILDING: &str = "what plugins are built with";
+        let mut places = Vec::new();
+        if let Ok(program) = env::current_exe() {
+            let above: Vec<&Path> = program.ancestors().skip(1).take(2).collect();
+            places.push((program.clone(), PROGRAM));
+            if let [folder, rest @ ..] = above.as_slice() {
+                // Not all that a user has, where it lies right in their home.
+                let is_home =
+                    variable("HOME").is_some_and(|home| Path::new(&home).starts_with(folder));
+                if !is_home && folder.parent().is_some() {
+                    places.push(((*folder).to_owned(), PROGRAM));
+                }
+                // Cargo marks its target folder so.
+                let target = rest.first().filter(|target| target.join("CACHEDIR.TAG").is_file());
+                places.extend(target.map(|target| ((*target).to_owned(), SOURCES)));
+            }
+        }
+        let checkout = Path::new(BUILT_FROM);
+        if checkout.join("host/Cargo.toml").is_file() && checkout.join("sdk").is_dir() {
+            places.push((checkout.to_owned(), SOURCES));
+        }
+        // Where `make install` puts the program, whichever one runs here.
+        let roots = [variable("CARGO_INSTALL_ROOT"), variable("CARGO_HOME")];
+        let roots = roots.into_iter().flatten().map(PathBuf::from);
+        let usual = variable("HOME").map(|home| Path::new(&home).join(".cargo"));
+        for root in roots.chain(usual) {
+            // The sources of what is built lie there, too.
+            for of_cargo in ["registry", "git"] {
+                places.push((root.join(of_cargo), BUILDING));
+            }
+            places.push((root.join("bin"), "what cargo installs"));
+        }
+        let usual = variable("HOME").map(|home| Path::new(&home).join(".rustup"));
+        let rustup = variable("RUSTUP_HOME").map(PathBuf::from);
+        places.extend(rustup.into_iter().chain(usual).map(|root| (root, BUILDING)));
+        // What others have that run without TOOLHOST_HOME.
+        if let Ok(Home { config_file, state, cache, data, .. }) = Home::in_xdg_folders() {
+            const ELSEWHERE: &str = "what toolhost has without TOOLHOST_HOME";
+            places.extend([config_file, state, cache, data].map(|place| (place, ELSEWHERE)));
+        }
+        places.push((self.runners.clone(), "what runs scripts"));
+        let sdks = [checkout.join("sdk"), checkout.join("wit"), self.data.join("sdk")];
+        places
+            .extend(sdks.into_iter().chain([self.data.join("wit")]).map(|place| (place, BUILDING)));
+        for tools in self.tools() {
+            // `make install` puts links there.
+            let each = Language::ALL.map(|language| (tools.join(language.word()), BUILDING));
+            places.push((tools, BUILDING));
+            places.extend(each);
+        }
+        places
     }
 
     /// The file that an operator writes: the one named on the command line, or the user's.
@@ -279,7 +350,8 @@ impl Home {
         let lock = lock::load(&self.state).unwrap_or_default();
         let trusted = lock.project(&folder).map(|project| project.config.as_deref());
         if trusted == Some(Some(&*plugin::digest(text.as_bytes()))) {
-            let project = parse(file, &text, &Config::default())?;
+            let project = config::parse_project(&text, &Config::default())
+                .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
             // Not where a link leads: plugins that lie elsewhere are not the project's.
             config.trust(project, folder.join(PROJECT_PLUGINS));
             return Ok(());
@@ -292,9 +364,9 @@ impl Home {
             "look at it, then run `toolhost trust .`; until then it can only narrow what {} allows",
             self.config_file.display()
         );
-        match config::parse(&text, config) {
+        match config::parse_project(&text, config) {
             Ok(project) => {
-                if project.audit != config.audit {
+                if project.config.audit != config.audit {
                     ui::error_line(&format!(
                         "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: whether its calls are recorded is not its business; set it in {}",
                         self.config_file.display()
@@ -325,6 +397,11 @@ impl Home {
 }
 
 /// The keyring of this session; none if the user wants none.
+/// Where it is recorded beside this program what `make` built.
+fn built() -> Option<PathBuf> {
+    Some(env::current_exe().ok()?.parent()?.join("bundled"))
+}
+
 fn keyring() -> Result<Keyring, Failure> {
     match variable("TOOLHOST_KEYRING") {
         None => {}
@@ -349,7 +426,7 @@ fn keyring() -> Result<Keyring, Failure> {
     Ok(Keyring::None)
 }
 
-fn variable(name: &str) -> Option<OsString> {
+pub(super) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
@@ -383,27 +460,32 @@ fn parse(file: &Path, text: &str, base: &Config) -> Result<Config, Failure> {
 
 /// The text of a project's file, if it is there and something that somebody has written.
 pub(super) fn read_project(file: &Path) -> Result<Option<String>, String> {
-    match fs::metadata(file) {
-        Ok(metadata) if !metadata.is_file() => return Err("it is no regular file".to_owned()),
-        Ok(metadata) if metadata.len() > PROJECT_BYTES_MAX => {
-            return Err(format!(
-                "it has {} bytes; allowed are {PROJECT_BYTES_MAX}",
-                metadata.len()
-            ));
-        }
-        _ => {}
-    }
-    match fs::read_to_string(file) {
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let folder = match fs::canonicalize(folder) {
+        Ok(folder) => folder,
+        Err(error) => return Err(format!("its folder cannot be read: {error}")),
+    };
+    match Place::Project(folder).text(file, PROJECT_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("it cannot be read: {error}")),
+        Err(ReadError { problem: Problem::Absent(_), .. }) => Ok(None),
+        Err(ReadError { problem, .. }) => Err(format!("it {problem}")),
     }
 }
 
-/// The text of a file, if it is there.
+/// The text of a file of the operator's own, if it is there.
 fn read_text(file: &Path) -> Result<Option<String>, Failure> {
-    match fs::read_to_string(file) {
-        Ok(text) => Ok(Some(text)),
+    let mut text = String::new();
+    let read = fs::File::open(file)
+        .and_then(|file| file.take(OPERATORS_BYTES_MAX + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 > OPERATORS_BYTES_MAX => Err(Failure::usage(format!(
+            "{} has more than the {OPERATORS_BYTES_MAX} bytes that are allowed",
+            file.display()
+        ))),
+        Ok(_) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))),
     }

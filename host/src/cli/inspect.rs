@@ -48,7 +48,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Resu
     let (loaded, report) = inspected.map_err(|error| match error {
         // Whoever looks at a folder should not be told to remove it.
         InspectError::Load(LoadError::NotAFile(kind)) => {
-            Failure::rejected(format!("{file}: {kind}, not a regular file; name a component"))
+            Failure::usage(format!("{file}: {kind}, not a regular file; name a component"))
         }
         error => Failure::inspect(&file, &error),
     })?;

@@ -10,7 +10,7 @@ use super::problem::{self, Problem};
 use super::schema::format_parser;
 use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
-use super::{Global, loaded_host};
+use super::{Global, listed_host};
 use crate::availability::Unavailable;
 use crate::definitions::Listed;
 use crate::quarantine::Quarantined;
@@ -40,8 +40,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
-    let host = loaded_host(ui, global).await?;
-    let (sources, catalog) = (host.loaded().await, host.catalog());
+    let host = listed_host(ui, global).await?;
+    let (sources, catalog) = (host.listed().await, host.catalog());
     let session = given.selection.session(&host)?;
     let listed = host.definitions(&session, given.format).await;
     selection::warn(&listed.selected);

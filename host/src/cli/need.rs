@@ -4,17 +4,18 @@ use serde_json::Value;
 
 use super::inspect::need_line;
 use crate::authority::{self, Grants, HookGrant, HttpGrant, Kind};
-use crate::tool::{Need, PluginId};
+use crate::tool::Need;
 
-/// Says of each need for which nothing is granted what it is, and how to grant it.
+/// Says of each need for which nothing is granted what it is, and how to grant it: `words` is what
+/// commands call the plugin.
 ///
 /// Whether what is granted is all of what is asked for, only the one who granted it can tell.
-pub(super) fn unmet(id: &PluginId, needs: &[Need], grants: &Grants) -> Vec<String> {
+pub(super) fn unmet(words: &str, needs: &[Need], grants: &Grants) -> Vec<String> {
     let line = |need: &Need| {
         let (flags, need) = (flags(need, grants)?, need_line(need));
         let repair = match flags.as_slice() {
             [] => "this version of toolhost cannot grant that".to_owned(),
-            flags => format!("to grant it, run `toolhost grant {id} {}`", flags.join(" ")),
+            flags => format!("to grant it, run `toolhost grant {words} {}`", flags.join(" ")),
         };
         Some(format!("asks for {need}; {repair}"))
     };

@@ -1,5 +1,7 @@
 //! `toolhost probe`
 
+mod tried;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -8,13 +10,16 @@ use tokio::sync::watch;
 
 use super::Global;
 use super::call::{outcome_json, print_output, read_text};
+use super::choose::{Choice, Chooser, Command};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
-use crate::authority::{Grants, Kind};
-use crate::host::{self, Probed};
+use crate::authority::{self, Grants, Kind};
+use crate::host::{self, HostSettings, Probed};
+use crate::script;
 use crate::text;
-use crate::tool::{Call, Class, Outcome, PluginId};
+use crate::tool::{Call, Class, PluginId};
+use tried::Tried;
 
 /// Runs a stranger's tool with every grant denied, and shows what it tried, as grants.
 ///
@@ -50,37 +55,41 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let file = given.file.display().to_string();
     let id = given.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));
+    let said = text.clone();
     let call = Call { time_max: given.timeout, ..Call::new(&given.tool, text) };
     let probing = host::probe(&given.file, call, &grants, &settings);
     let probed = ui.while_waiting(probing, compiling).await;
     let probed = probed.map_err(|error| Failure::inspect(&file, &error))?;
     if let Err(error) = &probed.outcome.result
-        && error.code.class() == Class::Rejected
+        && error.class() == Class::Rejected
         && probed.outcome.refusals.is_empty()
     {
         // It never ran, so nothing was probed.
         return Err(Failure::call(error));
     }
-    let attempted = attempted(&probed.outcome);
+    let user = super::home::variable("HOME").map(PathBuf::from);
+    let rules = settings.directory_rules();
+    let tried = Tried::new(&probed, &given.tool, &said, &rules, user.as_deref());
     if ui.json {
         let mut report = outcome_json(&probed.outcome);
-        report["attempts"] = probed
-            .outcome
-            .refusals
+        report["attempts"] = tried
+            .attempts
             .iter()
-            .map(|refusal| {
+            .map(|(refusal, grant)| {
                 json!({
                     "what": refusal.what,
                     "why": refusal.why,
                     "repair": refusal.repair,
-                    "grant": refusal.grant.as_ref().map(|(kind, text)| with(kind, text)),
+                    "grant": grant.as_ref().map(|(kind, text)| with(*kind, text)),
                 })
             })
             .collect();
+        report["elsewhere"] = json!(tried.elsewhere);
         report["idle"] = json!(probed.idle);
         return ui.json(&report);
     }
-    show(ui, given, &grants, &probed, &attempted)
+    let words = words(&home, global, &settings, given)?;
+    show(ui, given, &words, &grants, (&probed, &tried))
 }
 
 fn read_grants(with: &[String]) -> Result<Grants, Failure> {
@@ -100,52 +109,51 @@ fn read_grants(with: &[String]) -> Result<Grants, Failure> {
     Ok(grants)
 }
 
-/// The grants that what was tried in vain would have taken, each once.
-fn attempted(outcome: &Outcome) -> Grants {
-    let mut grants = Grants::default();
-    for (key, text) in outcome.refusals.iter().filter_map(|refusal| refusal.grant.as_ref()) {
-        if let Some(kind) = Kind::of_key(key) {
-            let text = if kind == Kind::Dirs { here(text) } else { text.clone() };
-            // What a grant cannot say is among the attempts all the same.
-            let _ = grants.add(kind, &text, None);
-        }
-    }
-    grants
-}
-
-/// A tool that says `data/x` is seen to say `/data/x`; what is there decides which it meant.
-fn here(grant: &str) -> String {
-    let Some((path, access)) = grant.rsplit_once(':') else { return grant.to_owned() };
-    let relative = path.trim_start_matches('/');
-    let is_here = !Path::new(path).exists() || path == "/";
-    match std::env::current_dir() {
-        Ok(here) if is_here && here.join(relative).exists() => {
-            format!("{}=.:{access}", here.display())
-        }
-        _ => grant.to_owned(),
+fn with(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Kv => "kv".to_owned(),
+        _ => format!("{}={text}", kind.key()),
     }
 }
 
-fn with(key: &str, text: &str) -> String {
-    match Kind::of_key(key) {
-        Some(Kind::Kv) => "kv".to_owned(),
-        _ => format!("{key}={text}"),
+/// What commands call the plugin of the file: its id, if that reaches this file and no other.
+fn words(
+    home: &Home,
+    global: &Global,
+    settings: &HostSettings,
+    given: &Arguments,
+) -> Result<String, Failure> {
+    let file = script::whole(&given.file);
+    let id = script::stem(&file);
+    let command = Command { name: "grant", rest: "", of_gone: false };
+    let chooser = Chooser::new(home, settings, home.operators_config(global), command)?;
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let is_it = |choice: &Choice| {
+        choice.file.as_ref().is_some_and(|known| real(&known.path) == real(&file))
+    };
+    if let Ok(id) = PluginId::from_stem(&id)
+        && chooser.choose(id.as_str()).is_ok_and(|choice| is_it(&choice))
+    {
+        return Ok(id.to_string());
     }
+    let file = file.display().to_string();
+    let file = if file.contains('/') { file } else { format!("./{file}") };
+    Ok(authority::quoted(&file))
 }
 
 fn show(
     ui: &Ui,
     given: &Arguments,
+    words: &str,
     grants: &Grants,
-    probed: &Probed,
-    attempted: &Grants,
+    (probed, tried): (&Probed, &Tried<'_>),
 ) -> Result<(), Failure> {
     let granted = grants.all();
     ui.line(&match granted.as_slice() {
         [] => "Every grant was denied.".to_owned(),
         granted => {
             let granted: Vec<String> =
-                granted.iter().map(|(kind, text)| with(kind.key(), text)).collect();
+                granted.iter().map(|(kind, text)| with(*kind, text)).collect();
             format!("Every grant was denied but {}.", granted.join(", "))
         }
     })?;
@@ -162,37 +170,44 @@ fn show(
             ui.line(&format!("\nThe tool gave no answer [{}]: {message}", error.code))?;
         }
     }
-    let refusals = &probed.outcome.refusals;
-    ui.line(match refusals.as_slice() {
-        [] => "\nIt tried nothing that it may not.",
+    ui.line(match (tried.attempts.as_slice(), tried.elsewhere) {
+        ([], 0) => "\nIt tried nothing that it may not.",
         _ => "\nIt tried in vain:",
     })?;
-    for refusal in refusals {
-        let grant = refusal.grant.as_ref().map(|(kind, text)| format!("  [{}]", with(kind, text)));
-        let line = format!("{} ({}){}", refusal.what, refusal.why, grant.unwrap_or_default());
+    for (refusal, grant) in &tried.attempts {
+        let is_directory = refusal.is_of_directories();
+        let grant = match grant {
+            Some((kind, text)) => format!("  [{}]", with(*kind, text)),
+            None if is_directory => "  [no directory that would do can be granted]".to_owned(),
+            None => String::new(),
+        };
+        let line = format!("{} ({}){grant}", refusal.what, refusal.why);
         ui.line(&format!("  {}", text::one_line(&line)))?;
     }
-    let id = given.file.file_stem().unwrap_or_default().to_string_lossy();
-    let id = PluginId::from_stem(&id).map_err(|error| Failure::usage(error.to_string()))?;
+    match tried.elsewhere {
+        0 => {}
+        1 => ui.line("  a path that is not on this machine")?,
+        more => ui.line(&format!("  {more} paths that are not on this machine"))?,
+    }
     let mut known = grants.clone();
-    for (kind, text) in attempted.all() {
+    for (kind, text) in tried.grants.all() {
         // It was read from such a text.
         let _ = known.add(kind, &text, None);
     }
-    let unmet = super::need::unmet(&id, &probed.needs, &known);
+    let unmet = super::need::unmet(words, &probed.needs, &known);
     if !unmet.is_empty() {
         ui.line("\nIt did not come to everything it asks for:")?;
         for line in unmet {
             ui.line(&format!("  {}", text::one_line(&line)))?;
         }
     }
-    if attempted.is_empty() {
+    if tried.grants.is_empty() {
         return Ok(());
     }
     let all = known.all();
     let flags: Vec<String> = all
         .iter()
-        .map(|(kind, text)| format!("--with {}", crate::authority::quoted(&with(kind.key(), text))))
+        .map(|(kind, text)| format!("--with {}", crate::authority::quoted(&with(*kind, text))))
         .collect();
     ui.line("\nTo let it come further in another probe:")?;
     ui.line(&format!(
@@ -204,5 +219,5 @@ fn show(
     ))?;
     let flags: Vec<String> = all.iter().map(|(kind, text)| kind.flag_for(text)).collect();
     ui.line("To grant it for good:")?;
-    ui.line(&format!("  toolhost grant {id} {}", flags.join(" ")))
+    ui.line(&format!("  toolhost grant {words} {}", flags.join(" ")))
 }

@@ -55,6 +55,10 @@ pub(super) fn print(ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), 
 /// Files that are no plugins, and folders that cannot be read.
 pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
     let problem = |status: &SourceStatus| {
+        // What is listed from before is not there yet.
+        if status.status() == Status::Loading && status.kept.is_none() {
+            return None;
+        }
         let reason = status.state.as_ref().err()?;
         let kept = status
             .kept
@@ -92,12 +96,13 @@ pub(super) fn short(digest: &str) -> &str {
 pub(super) fn pending(sources: &[SourceStatus]) -> Vec<Problem> {
     let problem = |status: &SourceStatus| {
         let (source, ready) = (status.source.as_ref()?, status.state.as_ref().ok()?);
-        let (pending, id) = (ready.pending.as_ref()?, id_of(source));
+        let (pending, words) = (ready.pending.as_ref()?, &status.words);
         let path = shown(&status.path);
-        let reason = format!(
-            "{}; {}; look at it with `toolhost inspect {path}`, then run `toolhost trust {id}`",
-            pending.why, pending.meanwhile
-        );
+        let look = || {
+            format!("look at it with `toolhost inspect {path}`, then run `toolhost trust {words}`")
+        };
+        let repair = pending.repair.clone().unwrap_or_else(look);
+        let reason = format!("{}; {}; {repair}", pending.why, pending.meanwhile);
         let more = match pending.differences_count - pending.differences.len() {
             0 => None,
             more => Some(format!("and {more} more")),
@@ -107,14 +112,6 @@ pub(super) fn pending(sources: &[SourceStatus]) -> Vec<Problem> {
         Some(Problem { place: source.to_string(), reason, details: details.collect() })
     };
     sources.iter().filter_map(problem).collect()
-}
-
-/// The id of a plugin, as commands take it.
-pub(super) fn id_of(source: &SourceId) -> String {
-    match source {
-        SourceId::Plugin { id, .. } => id.to_string(),
-        other => other.to_string(),
-    }
 }
 
 /// Grants that give nothing.

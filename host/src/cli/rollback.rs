@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::choose::{Choice, Chooser, Command};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
 use super::{Global, loaded_with};
+use crate::authority;
 use crate::host::HostSettings;
 use crate::lock;
-use crate::reload::{self, RollbackError, SourceStatus};
-use crate::tool::{PluginId, SourceId};
+use crate::reload::{self, Folder, RollbackError, SourceStatus};
+use crate::store::Builds;
+use crate::tool::{Origin, PluginAddress, PluginId, SourceId};
 
 /// Lets an earlier build of a plugin serve again, in place of the file that lies in the folder.
 ///
@@ -25,8 +28,9 @@ use crate::tool::{PluginId, SourceId};
 /// a minute, and those of the build before did not.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The plugin.
-    id: String,
+    /// The plugin's id; where several have that, `bundled/ID`, `user/ID` or the file.
+    #[arg(value_name = "ID|FILE")]
+    plugin: String,
 
     /// The build to go back to, or forward: how its SHA-256 begins. `--list` shows all.
     digest: Option<String>,
@@ -38,15 +42,15 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let id = PluginId::from_stem(&given.id).map_err(|error| Failure::usage(error.to_string()))?;
-    let found = find(ui, &home, global, &id).await?;
+    let found = find(ui, &home, global, given).await?;
+    let (id, words) = (&found.id, authority::quoted(&given.plugin));
     if given.list {
-        return list(ui, &home, &id, &found);
+        return list(ui, &home, id, &found);
     }
     let serving = found.serving.as_deref();
     let (to, runners) = (given.digest.as_deref(), &found.runners);
-    let back = reload::roll_back(&home.state, &found.folder, &id, serving, to, runners);
-    let back = back.map_err(|error| failure(&error, &id))?;
+    let back = reload::roll_back(&home.state, &found.folder, id, serving, to, runners);
+    let back = back.map_err(|error| failure(&error, &words))?;
     if ui.json {
         return ui.json(&json!({ "id": id.as_str(), "serves": back.to, "given_up": back.refused }));
     }
@@ -56,7 +60,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         refused => {
             let refused: Vec<&str> = refused.iter().map(|digest| short(digest)).collect();
             format!(
-                "given up: {}; `toolhost rollback {id} DIGEST` takes one of them back",
+                "given up: {}; `toolhost rollback {words} DIGEST` takes one of them back",
                 refused.join(", ")
             )
         }
@@ -65,6 +69,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 
 /// What there is of a plugin.
 struct Found {
+    id: PluginId,
     folder: PathBuf,
     /// The digest of the build that serves.
     serving: Option<String>,
@@ -74,27 +79,37 @@ struct Found {
     runners: Vec<Arc<str>>,
 }
 
-async fn find(ui: &Ui, home: &Home, global: &Global, id: &PluginId) -> Result<Found, Failure> {
+async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Result<Found, Failure> {
     let mut settings: HostSettings = home.settings(global)?;
+    let rest = match (&given.digest, given.list) {
+        (Some(digest), _) => digest.as_str(),
+        (None, true) => "--list",
+        (None, false) => "",
+    };
+    let command = Command { name: "rollback", rest, of_gone: false };
+    let config = home.operators_config(global);
+    let choice = Chooser::new(home, &settings, config, command)?.choose(&given.plugin)?;
+    let Choice { address: PluginAddress { id, .. }, file: Some(file) } = choice else {
+        return Err(Failure::usage(format!("there is no file of plugin {}", given.plugin)));
+    };
+    settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
     // Nothing is loaded that was not loaded before.
     settings.config.audit.enabled = false;
     let host = loaded_with(ui, settings).await?;
     let (statuses, runners) = (host.loaded().await, host.runner_digests().await);
-    let is_it = |status: &&SourceStatus| matches!(&status.source, Some(SourceId::Plugin { id: known, .. }) if known == id);
     let digest = |ready: &reload::Ready| ready.facts.digest.to_string();
     let of = |status: &SourceStatus| {
         let Some(SourceId::Plugin { folder, .. }) = &status.source else { return None };
         Some(Found {
+            id: id.clone(),
             folder: folder.clone(),
             serving: status.serving().map(digest),
             file: status.state.as_ref().ok().map(digest),
             runners: runners.clone(),
         })
     };
-    let found: Vec<&SourceStatus> = statuses.iter().filter(is_it).collect();
-    // Of several, the one that counts.
-    let counts = found.iter().find(|status| status.serving().is_some()).or(found.first());
-    counts.and_then(|status| of(status)).ok_or_else(|| {
+    let found = statuses.iter().find(|status| status.path == file.path);
+    found.and_then(of).ok_or_else(|| {
         Failure::usage(format!("there is no plugin `{id}`"))
             .hint("`toolhost list` shows all plugins; `--plugins DIR` names another folder")
     })
@@ -119,8 +134,9 @@ fn list(ui: &Ui, home: &Home, id: &PluginId, found: &Found) -> Result<(), Failur
         words.join(", ")
     };
     // The newest first.
-    let rows: Vec<Vec<String>> =
-        known.kept.iter().rev().map(|digest| vec![digest.clone(), state(digest)]).collect();
+    let builds = Builds::new(&home.state);
+    let kept = known.kept.iter().rev().filter(|digest| builds.find(digest).is_some());
+    let rows: Vec<Vec<String>> = kept.map(|digest| vec![digest.clone(), state(digest)]).collect();
     if ui.json {
         let build = |row: &Vec<String>| json!({ "digest": row[0], "state": row[1] });
         return ui.json(&rows.iter().map(build).collect());
@@ -137,12 +153,11 @@ fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
 
-fn failure(error: &RollbackError, id: &PluginId) -> Failure {
+fn failure(error: &RollbackError, words: &str) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
         RollbackError::Lock(_) => failure,
-        _ => {
-            failure.hint(format!("`toolhost rollback {id} --list` shows the builds that are kept"))
-        }
+        _ => failure
+            .hint(format!("`toolhost rollback {words} --list` shows the builds that are kept")),
     }
 }

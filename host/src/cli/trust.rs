@@ -3,24 +3,26 @@
 mod show;
 
 use std::fs;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::choose::{Choice, Chooser, Command};
+use super::decide::{decide, unusable};
 use super::failure::Failure;
 use super::grant::read_id;
 use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
-use super::ui::{self, Ui};
+use super::ui::Ui;
 use super::{Global, loaded_with};
 use crate::audit::{self, Event, Granted};
-use crate::config::{self, Config, PluginConfig, ServerConfig};
+use crate::config::{self, Config, ProjectFile, Said, ServerConfig};
 use crate::host::HostSettings;
-use crate::lock::{self, Agreed, Lock, LockError, Pin, Project, Server};
+use crate::lock::{self, Agreed, Lock, Pin, Project, Server};
 use crate::plugin;
 use crate::reload::{self, Folder, Ready, SourceStatus, Trusted};
+use crate::script;
 use crate::text;
-use crate::tool::{Origin, PluginId, SourceId};
+use crate::tool::{Origin, PluginAddress, SourceId};
 
 /// Trusts a plugin's present bytes, a project, or an MCP server, once you have looked at it.
 ///
@@ -35,8 +37,8 @@ use crate::tool::{Origin, PluginId, SourceId};
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A plugin's id, or its file; a project's folder: `.`, or with a slash in it; or
-    /// `mcp:NAME`.
-    #[arg(value_name = "ID|DIR|mcp:NAME")]
+    /// `mcp:NAME`. Where several plugins have the id, `user/ID` or the file says which.
+    #[arg(value_name = "ID|FILE|DIR|mcp:NAME")]
     what: String,
 
     /// Do not ask.
@@ -44,11 +46,14 @@ pub(super) struct Arguments {
     yes: bool,
 }
 
+/// How the words begin that name one of several plugins of an id.
+const OF_PLUGINS: [&str; 2] = ["user/", "bundled/"];
+
 /// What is to be trusted, as it is named on the command line.
 #[derive(Debug)]
 pub(super) enum Target {
-    Plugin(PluginId),
-    File(PathBuf),
+    /// An id, or what else names a plugin.
+    Plugin(String),
     Project(PathBuf),
     Server(String),
 }
@@ -58,56 +63,63 @@ impl Target {
         if let Some(name) = what.strip_prefix("mcp:") {
             return Ok(Target::Server(name.to_owned()));
         }
+        // So hints name plugins, whatever folder is called so; that is `./user/ID`.
+        if OF_PLUGINS.iter().any(|word| what.starts_with(word)) {
+            return Ok(Target::Plugin(what.to_owned()));
+        }
         if what != "." && what != ".." && !what.contains('/') {
-            return read_id(what).map(Target::Plugin);
+            return read_id(what).map(|_| Target::Plugin(what.to_owned()));
         }
         let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
-        let path = fs::canonicalize(what).map_err(unreadable)?;
-        if path.is_dir() {
-            return Ok(Target::Project(path));
-        }
-        // A link is a plugin by its own name, in the folder it lies in.
-        let named = std::path::absolute(what).map_err(unreadable)?;
-        match (named.parent(), named.file_name()) {
-            (Some(folder), Some(file)) => {
-                Ok(Target::File(fs::canonicalize(folder).map_err(unreadable)?.join(file)))
-            }
-            _ => Ok(Target::File(path)),
+        match fs::canonicalize(what) {
+            Ok(path) if path.is_dir() && !is_plugin(Path::new(what)) => Ok(Target::Project(path)),
+            Err(error) if what == "." || what == ".." => Err(unreadable(error)),
+            _ => Ok(Target::Plugin(what.to_owned())),
         }
     }
 
-    /// The same; a folder may be gone.
-    pub(super) fn read_gone(what: &str) -> Result<Target, Failure> {
+    /// The same; a project's folder may be gone.
+    pub(super) fn read_gone(home: &Home, what: &str) -> Result<Target, Failure> {
         let path = Path::new(what);
-        if what.contains('/') && !what.starts_with("mcp:") && !path.exists() {
+        let is_plugin = OF_PLUGINS.iter().any(|word| what.starts_with(word));
+        let may_be_gone = what.contains('/') && !what.starts_with("mcp:") && !is_plugin;
+        if may_be_gone && !path.exists() {
             let path = std::path::absolute(path);
-            return path.map(Target::Project).map_err(|error| Failure::usage(error.to_string()));
+            let path = path.map_err(|error| Failure::usage(error.to_string()))?;
+            let lock = lock::load(&home.state).map_err(unusable)?;
+            if lock.project(&path).is_some() {
+                return Ok(Target::Project(path));
+            }
         }
         Target::read(what)
     }
 }
 
+/// Tells whether a folder is a script that lies in a plugins folder, and no project.
+fn is_plugin(folder: &Path) -> bool {
+    let is_project = folder.join(CONFIG_FILE).exists() || folder.join(PROJECT_PLUGINS).is_dir();
+    script::language(folder).is_some() && !is_project
+}
+
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     match Target::read(&given.what)? {
-        Target::Plugin(id) => {
-            let settings = home.settings(global)?;
-            let found = loaded(ui, settings.clone()).await?;
-            let of_id = |status: &SourceStatus| matches!(&status.source, Some(SourceId::Plugin { id: known, .. }) if *known == id);
-            let found: Vec<SourceStatus> = found.into_iter().filter(of_id).collect();
-            let status = only(found, &id)?;
-            plugin_file(ui, &home, &settings, &status, given)
-        }
-        Target::File(path) => {
+        Target::Plugin(words) => {
             let mut settings = home.settings(global)?;
-            let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-            settings.folders.push(Folder { path: folder, origin: Origin::Project });
+            let command = Command { name: "trust", rest: "", of_gone: false };
+            let config = home.operators_config(global);
+            let choice = Chooser::new(&home, &settings, config, command)?.choose(&words)?;
+            let Choice { address, file: Some(file) } = choice else {
+                return Err(Failure::usage(format!("there is no file of plugin {words}")));
+            };
+            settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
             let found = loaded(ui, settings.clone()).await?;
-            let status = found.into_iter().find(|status| status.path == path).ok_or_else(|| {
-                Failure::usage(format!("{} is no plugin", path.display()))
+            let status = found.into_iter().find(|status| status.path == file.path);
+            let status = status.ok_or_else(|| {
+                Failure::usage(format!("{} is no plugin", file.path.display()))
                     .hint("name a file that ends in `.wasm`, an id, or a folder")
             })?;
-            plugin_file(ui, &home, &settings, &status, given)
+            plugin_file(ui, &home, global, &settings, (&address, &status), given)
         }
         Target::Project(folder) => project(ui, &home, global, &folder, given).await,
         Target::Server(name) => {
@@ -121,7 +133,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 pub(super) fn forget(
     ui: &Ui,
     home: &Home,
-    config: &Config,
+    global: &Global,
     target: &Target,
 ) -> Result<(), Failure> {
     let (what, forgotten) = match target {
@@ -129,15 +141,14 @@ pub(super) fn forget(
             let plugins = folder.join(PROJECT_PLUGINS);
             let forget = |lock: &mut Lock| {
                 let known = lock.project(folder).is_some();
-                for plugin in &mut lock.plugins {
-                    if plugin.folder == *folder || plugin.folder == plugins {
-                        plugin.distrust();
-                    }
-                }
+                let of_project = |plugin: &&mut lock::Known| {
+                    plugin.folder == *folder || plugin.folder == plugins
+                };
+                lock.plugins.iter_mut().filter(of_project).for_each(lock::Known::distrust);
                 lock.projects.retain(|project| project.folder != *folder);
                 known
             };
-            let known = lock::change(&home.state, forget).map_err(damaged)?;
+            let known = lock::change(&home.state, forget).map_err(unusable)?;
             (format!("the project {}", folder.display()), known)
         }
         Target::Server(name) => {
@@ -146,14 +157,18 @@ pub(super) fn forget(
                 lock.servers.retain(|server| server.name != *name);
                 lock.servers.len() < before
             };
-            (format!("mcp:{name}"), lock::change(&home.state, forget).map_err(damaged)?)
+            let known = lock::change(&home.state, forget).map_err(unusable)?;
+            let servers = home.config(global)?.servers;
+            if !known && !servers.contains_key(name) {
+                return Err(no_server(name, servers.keys().map(String::as_str)));
+            }
+            (format!("mcp:{name}"), known)
         }
-        Target::Plugin(_) | Target::File(_) => {
-            return Err(Failure::usage("name the plugin by its id to take its grants back"));
-        }
+        Target::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
     };
-    home.audit(config).note(Event::Revoke(Box::new(Granted {
+    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
         what: what.clone(),
+        folder: None,
         digest: None,
         grants: Vec::new(),
         by: "cli",
@@ -172,33 +187,12 @@ async fn loaded(ui: &Ui, settings: HostSettings) -> Result<Vec<SourceStatus>, Fa
     Ok(host.loaded().await.to_vec())
 }
 
-/// The one file with this id.
-fn only(mut found: Vec<SourceStatus>, id: &PluginId) -> Result<SourceStatus, Failure> {
-    // A copy of another file is trusted where that is.
-    let is_copy =
-        |status: &SourceStatus| status.state.as_ref().is_ok_and(|ready| ready.same_as.is_some());
-    if found.iter().any(|status| !is_copy(status)) {
-        found.retain(|status| !is_copy(status));
-    }
-    if found.len() > 1 {
-        let failure = Failure::usage(format!("{} files have the id `{id}`", found.len()));
-        return Err(found.iter().fold(failure, |failure, status| {
-            failure
-                .hint(format!("name the one you mean: `toolhost trust {}`", status.path.display()))
-        }));
-    }
-    found.pop().ok_or_else(|| {
-        Failure::usage(format!("there is no plugin `{id}`")).hint(
-            "`toolhost list` shows all plugins; a folder is named with a slash, such as `./x`",
-        )
-    })
-}
-
 fn plugin_file(
     ui: &Ui,
     home: &Home,
+    global: &Global,
     settings: &HostSettings,
-    status: &SourceStatus,
+    (address, status): (&PluginAddress, &SourceStatus),
     given: &Arguments,
 ) -> Result<(), Failure> {
     let ready = status.state.as_ref().map_err(|reason| {
@@ -207,16 +201,34 @@ fn plugin_file(
     if ready.origin == Origin::Bundled {
         return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
     }
-    let said = show::id(status).and_then(|id| settings.config.plugins.get(id)).cloned();
-    let said = said.unwrap_or_default();
+    if let Some(repair) = no_trust_helps(ready) {
+        return Err(
+            Failure::rejected(format!("{} cannot be trusted", show::name(status))).hint(repair)
+        );
+    }
+    if address.folder().is_none() {
+        return Err(Failure::usage(format!(
+            "{} has changed, and is bundled no more",
+            show::name(status)
+        ))
+        .hint("run the same command again"));
+    }
+    let remembered = home.remembered().map_err(unusable)?;
+    let said = reload::said(&home.operators_config(global), address, &remembered);
     let trusted = trusted(status, ready, Agreed::These(said.grants.flags()));
     if !ui.json {
         show::plugin(ui, &said, status, ready)?;
     }
     agreed(ui, given, "Trust these bytes?")?;
     let pin = trusted.pin.clone();
-    reload::trust(&home.state, &[trusted], &settings.config.limits, |_| ()).map_err(damaged)?;
-    note(home, &settings.config, [(show::name(status), pin.digest)]);
+    decide(home, global, &settings.config.limits, |books| {
+        let agreed = Agreed::These(books.trust(address, &pin.digest, &said)?);
+        let trusted = [Trusted { agreed, ..trusted }];
+        reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
+        Ok(())
+    })?;
+    let folder = Some(pin.folder);
+    note(home, &settings.config, [(show::name(status), folder, pin.digest)]);
     if ui.json {
         return ui.json(&json!({ "trusted": [show::to_json(status, ready)] }));
     }
@@ -235,11 +247,11 @@ async fn project(
     let text = read_project(&file)
         .map_err(|problem| Failure::usage(format!("{}: {problem}", file.display())))?;
     let config = match &text {
-        Some(text) => config::parse(text, &Config::default()).map_err(|error| {
+        Some(text) => config::parse_project(text, &Config::default()).map_err(|error| {
             Failure::usage(format!("{}: {error}", file.display()))
                 .hint("a project is trusted with its whole file, so that has to be right")
         })?,
-        None => Config::default(),
+        None => ProjectFile::default(),
     };
     // Plugins that lie elsewhere are not the project's.
     let plugins = folder.join(PROJECT_PLUGINS);
@@ -265,7 +277,7 @@ async fn project(
     let ready: Vec<(&SourceStatus, &Ready)> = found
         .iter()
         .filter_map(|status| Some((status, status.state.as_ref().ok()?)))
-        .filter(|(_, ready)| ready.origin != Origin::Bundled)
+        .filter(|(_, ready)| ready.origin != Origin::Bundled && no_trust_helps(ready).is_none())
         .collect();
     if ready.is_empty() && text.is_none() {
         let folder = folder.display();
@@ -275,11 +287,17 @@ async fn project(
     if !ui.json {
         for (status, ready) in &ready {
             let said = show::id(status).and_then(|id| config.plugins.get(id));
-            show::plugin(ui, said.unwrap_or(&PluginConfig::default()), status, ready)?;
+            show::plugin(ui, &said.map(Said::alone).unwrap_or_default(), status, ready)?;
         }
         let broken = found.iter().filter_map(|status| Some((status, status.state.as_ref().err()?)));
         for (status, reason) in broken {
             ui.line(&format!("{} does not load and is not trusted: {reason}", show::name(status)))?;
+        }
+        for status in &found {
+            let repair = status.state.as_ref().ok().and_then(no_trust_helps);
+            repair.map_or(Ok(()), |repair| {
+                ui.line(&format!("{} waits and is not trusted: {repair}", show::name(status)))
+            })?;
         }
         show::config(ui, &file, text.as_deref())?;
     }
@@ -290,14 +308,19 @@ async fn project(
         .map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
         .collect();
     let record = Project { folder: folder.to_owned(), config: digest.clone() };
-    reload::trust(&home.state, &trusted, &settings.config.limits, |lock| {
-        lock.trust_project(record)
-    })
-    .map_err(damaged)?;
-    let plugins = trusted
-        .iter()
-        .map(|trusted| (format!("plugin:{}", trusted.pin.id), trusted.pin.digest.clone()));
-    let file = digest.iter().map(|digest| (file.display().to_string(), digest.clone()));
+    decide(home, global, &settings.config.limits, |books| {
+        for (status, _) in &ready {
+            // What an id was given before is whose it was, and not the project's.
+            show::id(status).map_or(Ok(()), |id| books.rewrite(id))?;
+        }
+        reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
+        books.lock().trust_project(record);
+        Ok(())
+    })?;
+    let plugins = trusted.iter().map(|Trusted { pin, .. }| {
+        (format!("plugin:{}", pin.id), Some(pin.folder.clone()), pin.digest.clone())
+    });
+    let file = digest.iter().map(|digest| (file.display().to_string(), None, digest.clone()));
     note(home, &settings.config, plugins.chain(file));
     if ui.json {
         let plugins: Vec<_> =
@@ -327,13 +350,7 @@ fn server(
     given: &Arguments,
 ) -> Result<(), Failure> {
     let Some(entry) = config.servers.get(name) else {
-        let near = text::nearest(name, config.servers.keys().map(String::as_str));
-        let hint = match near.first() {
-            Some(near) => format!("did you mean `mcp:{near}`?"),
-            None => format!("add `[mcp_servers.{name}]` to toolhost.toml first"),
-        };
-        let name = text::one_line(&text::cut(name, 60));
-        return Err(Failure::usage(format!("there is no server `{name}`")).hint(hint));
+        return Err(no_server(name, config.servers.keys().map(String::as_str)));
     };
     if !ui.json {
         show::server(ui, name, entry)?;
@@ -341,8 +358,8 @@ fn server(
     agreed(ui, given, "Trust this server?")?;
     let digest = ServerConfig::digest(entry);
     let server = Server { name: name.to_owned(), digest: digest.clone() };
-    lock::change(&home.state, |lock| lock.trust_server(server)).map_err(damaged)?;
-    note(home, config, [(format!("mcp:{name}"), digest.clone())]);
+    lock::change(&home.state, |lock| lock.trust_server(server)).map_err(unusable)?;
+    note(home, config, [(format!("mcp:{name}"), None, digest.clone())]);
     if ui.json {
         return ui.json(&json!({ "server": name, "digest": format!("sha256:{digest}") }));
     }
@@ -351,11 +368,29 @@ fn server(
     ))
 }
 
-/// Writes to the audit log what was trusted, by name and digest.
-fn note(home: &Home, config: &Config, trusted: impl IntoIterator<Item = (String, String)>) {
+/// What to do about a plugin that waits for something else than a person who looks at it.
+fn no_trust_helps(ready: &Ready) -> Option<String> {
+    ready.pending.as_ref().and_then(|pending| pending.repair.clone())
+}
+
+fn no_server<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let hint = match text::nearest(name, known).first() {
+        Some(near) => format!("did you mean `mcp:{near}`?"),
+        None => format!("add `[mcp_servers.{name}]` to toolhost.toml first"),
+    };
+    let name = text::one_line(&text::cut(name, 60));
+    Failure::usage(format!("there is no server `{name}`")).hint(hint)
+}
+
+/// Writes to the audit log what was trusted: by name, folder and digest.
+fn note(
+    home: &Home,
+    config: &Config,
+    trusted: impl IntoIterator<Item = (String, Option<PathBuf>, String)>,
+) {
     let audit = home.audit(config);
-    for (what, digest) in trusted {
-        audit.note(audit::Trusted { what, digest, by: "cli" });
+    for (what, folder, digest) in trusted {
+        audit.note(audit::Trusted { what, folder, digest, by: "cli" });
     }
 }
 
@@ -378,21 +413,10 @@ fn agreed(ui: &Ui, given: &Arguments, question: &str) -> Result<(), Failure> {
     if given.yes {
         return Ok(());
     }
-    let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if ui.json || !somebody {
-        return Err(Failure::usage("nobody can be asked here, so nothing is trusted")
-            .hint("to trust it all the same, add `--yes`"));
+    match ui.ask(question)? {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::rejected("nothing is trusted")),
+        None => Err(Failure::usage("nobody can be asked here, so nothing is trusted")
+            .hint("to trust it all the same, add `--yes`")),
     }
-    ui::prompt(&format!("{question} [y/N] "));
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line);
-    read.map_err(|error| Failure::usage(format!("no answer can be read: {error}")))?;
-    match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::rejected("nothing is trusted")),
-    }
-}
-
-fn damaged(error: LockError) -> Failure {
-    Failure::usage(error.to_string())
 }

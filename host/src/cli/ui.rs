@@ -2,7 +2,7 @@
 //! made safe here, so no command can forget it.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -63,6 +63,20 @@ impl Ui {
             self.line(&line(row.iter().map(|text| cell(text)).collect()))?;
         }
         Ok(())
+    }
+
+    /// Asks the person at the terminal for a yes. Nobody can be asked without a terminal, or where the
+    /// answer is JSON.
+    pub(super) fn ask(&self, question: &str) -> Result<Option<bool>, Failure> {
+        let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if self.json || !somebody {
+            return Ok(None);
+        }
+        prompt(&format!("{question} [y/N] "));
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        read.map_err(|error| Failure::usage(format!("no answer can be read: {error}")))?;
+        Ok(Some(["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str())))
     }
 
     /// Waits, and after a second says on a terminal what is compiled or waits for that.

@@ -1,16 +1,45 @@
 //! The tables of `toolhost.toml`, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use toml_edit::{Item, TableLike};
 
-use super::{AuditConfig, ConfigError, PluginConfig, Update};
+use super::{AuditConfig, ConfigError, Said, Update};
 use crate::authority::{Exclusive, Grants, Kind};
 use crate::guardrails::{GuardrailSettings, Thresholds};
 use crate::limits::{LimitError, Limits};
 use crate::text;
-use crate::tool::PluginId;
+use crate::tool::{PluginAddress, PluginId};
 use crate::toolset::{Platform, UserToolset, check_user};
+
+/// The key of a plugin's table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// Every plugin of an id.
+    Id(PluginId),
+    /// One plugin.
+    One(PluginAddress),
+}
+
+impl Key {
+    /// Reads a key: what has a slash in it names one plugin.
+    pub(super) fn read(key: &str) -> Result<Key, String> {
+        if key.contains('/') {
+            return PluginAddress::parse(key).map(Key::One).map_err(|error| error.to_string());
+        }
+        PluginId::from_stem(key).map(Key::Id).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Id(id) => id.fmt(formatter),
+            Key::One(address) => address.fmt(formatter),
+        }
+    }
+}
 
 /// Reads tables of a text, and names the line of what is wrong.
 pub(super) struct Reader<'a> {
@@ -22,8 +51,10 @@ impl Reader<'_> {
         &self,
         table: &dyn TableLike,
         limits: &mut Limits,
+        turn_is_bounded: &mut bool,
     ) -> Result<(), ConfigError> {
         for (key, item) in self.entries(table, Limits::NAMES)? {
+            *turn_is_bounded |= key == Limits::TURN_CHARS;
             let value = item.as_value().map(|value| match value.as_str() {
                 Some(text) => text.to_owned(),
                 None => value.to_string().trim().to_owned(),
@@ -37,40 +68,48 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// The tables of plugins, each with its line.
     pub(super) fn plugins(
         &self,
         table: &dyn TableLike,
-        plugins: &mut BTreeMap<PluginId, PluginConfig>,
-    ) -> Result<(), ConfigError> {
-        let mut seen = BTreeSet::new();
-        for (key, item) in table.iter() {
-            let id =
-                PluginId::from_stem(key).map_err(|error| self.error(item, error.to_string()))?;
-            if !seen.insert(id.clone()) {
-                return Err(self.error(item, format!("plugin `{id}` stands here twice")));
+    ) -> Result<Vec<(Key, Said, usize)>, ConfigError> {
+        let (mut seen, mut read) = (BTreeSet::new(), Vec::new());
+        for (name, item) in table.iter() {
+            let key = Key::read(name).map_err(|problem| self.error(item, problem))?;
+            if !seen.insert(key.clone()) {
+                return Err(self.error(item, format!("plugin `{key}` stands here twice")));
             }
-            let settings = self.table(key, item)?;
-            let config = plugins.entry(id).or_default();
-            let mut known = vec!["allow_tool_override", "exclusive", "update"];
-            known.extend(Kind::ALL.map(Kind::key));
-            for (name, item) in self.entries(settings, &known)? {
-                match (name, Kind::of_key(name)) {
-                    ("update", _) => config.update = self.update(name, item)?,
-                    ("exclusive", _) => config.exclusive = self.exclusive(name, item)?,
-                    (_, Some(Kind::Kv)) => config.grants.kv = self.flag(name, item)?,
-                    (_, Some(kind)) => {
-                        let mut read = Grants::default();
-                        for text in self.texts(name, item)? {
-                            let added = read.add(kind, &text, None);
-                            added.map_err(|error| self.error(item, error.to_string()))?;
-                        }
-                        config.grants.replace(kind, read);
-                    }
-                    _ => config.allow_tool_override = self.flag(name, item)?,
+            let said = self.plugin(self.table(name, item)?)?;
+            let start = item.span().map_or(0, |span| span.start);
+            read.push((key, said, line(self.text, start)));
+        }
+        Ok(read)
+    }
+
+    fn plugin(&self, table: &dyn TableLike) -> Result<Said, ConfigError> {
+        let mut said = Said::default();
+        let mut known = vec!["allow_tool_override", "exclusive", "update"];
+        known.extend(Kind::ALL.map(Kind::key));
+        for (name, item) in self.entries(table, &known)? {
+            match (name, Kind::of_key(name)) {
+                ("update", _) => said.update = Some(self.update(name, item)?),
+                ("exclusive", _) => said.exclusive = Some(self.exclusive(name, item)?),
+                (_, Some(Kind::Kv)) => {
+                    let grants = Grants { kv: self.flag(name, item)?, ..Grants::default() };
+                    said.grants.insert(Kind::Kv, grants);
                 }
+                (_, Some(kind)) => {
+                    let mut read = Grants::default();
+                    for text in self.texts(name, item)? {
+                        let added = read.add(kind, &text, None);
+                        added.map_err(|error| self.error(item, error.to_string()))?;
+                    }
+                    said.grants.insert(kind, read);
+                }
+                _ => said.allow_tool_override = Some(self.flag(name, item)?),
             }
         }
-        Ok(())
+        Ok(said)
     }
 
     pub(super) fn guardrails(

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
 use super::note::{Noting, Running};
+use super::order::places;
 use super::{Dispatch, fault, find, log};
 use crate::arguments;
 use crate::batch::{self, Facts, Kind};
@@ -59,19 +60,23 @@ impl Dispatch {
         let permits = Arc::new(Semaphore::new(self.limits.batch_calls_max.0));
         let mut running = JoinSet::new();
         let (mut names, mut ids) = (Vec::new(), Vec::<Id>::new());
-        for call in calls {
+        for (call, place) in calls.iter().zip(places(calls.len())) {
             names.push(call.call.tool.clone());
             if Instant::now() >= deadline {
                 // Not even begun.
                 continue;
             }
+            // One begins after the other, so that none waits for one that cannot begin. The
+            // semaphore is never closed.
+            let permit = Arc::clone(&permits).acquire_owned();
+            let Ok(permit) = tokio::time::timeout_at(deadline.into(), permit).await else {
+                continue;
+            };
             let (dispatch, session) = (Arc::clone(self), Arc::clone(session));
             let call = Arc::clone(call);
-            let permits = Arc::clone(&permits);
             let task = running.spawn(async move {
-                // The semaphore is never closed.
-                let _permit = permits.acquire().await;
-                dispatch.execute(&session, &call).await
+                let _permit = permit;
+                dispatch.execute(&session, &call, place).await
             });
             ids.push(task.id());
         }
@@ -111,6 +116,7 @@ impl Dispatch {
             tool: tool.to_owned(),
             repairs: Vec::new(),
             result: Err(error),
+            is_structured: false,
             usage: Usage::default(),
             refusals: Vec::new(),
             generation: self.registry.current().generation,

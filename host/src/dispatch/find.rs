@@ -1,7 +1,8 @@
 //! From the name a caller wrote to a tool of its session.
 //!
-//! A name that is nearly right is repaired only where a call of the wrong tool could do no harm;
-//! otherwise the near name is offered. The outcome says what was repaired.
+//! A name with a slip of case or separators is repaired, unless the session wants exact names or
+//! a call of the wrong tool could do harm; otherwise the near name is offered. The outcome says
+//! what was repaired.
 
 use super::ECHO_CHARS_MAX;
 use crate::registry::{Catalog, Entry};
@@ -38,17 +39,22 @@ pub(super) fn find<'a>(
     }
     let is_known =
         |name: &str| look_up(catalog, session, name).is_some() && session.has(catalog, name);
-    let names = catalog.names().filter(|name| session.has(catalog, name));
-    let names = names.chain(session.interceptors().keys().map(String::as_str));
-    let meant = repair::repair(name, is_known, names);
+    let names = || {
+        let names = catalog.names().filter(|name| session.has(catalog, name));
+        names.chain(session.interceptors().keys().map(String::as_str))
+    };
+    let meant = repair::repair(name, is_known, names());
     let found = meant.as_deref().and_then(|meant| look_up(catalog, session, meant));
     match (found, &meant) {
-        (Some(entry), Some(meant)) if is_harmless(entry, call) => {
+        (Some(entry), Some(meant)) if !session.has_exact_names() && is_harmless(entry, call) => {
             let shown = text::one_line(&text::cut(name, ECHO_CHARS_MAX));
             let repair = format!("the name `{shown}` was read as `{meant}`");
             Ok(Found { entry, repair: Some(repair) })
         }
-        _ => Err(waiting(catalog, name).unwrap_or_else(|| unknown(catalog, session, name, meant))),
+        _ => Err(waiting(catalog, name).unwrap_or_else(|| {
+            let like = || repair::suggest(name, names()).map(str::to_owned);
+            unknown(catalog, session, name, meant.or_else(like))
+        })),
     }
 }
 

@@ -30,21 +30,31 @@ impl Permits {
         Permits { turns: Turns::new(bounds), limits }
     }
 
-    /// Waits until the tool's source may run one more call.
+    /// Waits until the tool's source may run one more call, no longer than a caller has that gave
+    /// its call a time.
     ///
     /// # Errors
     /// If the source or the host is busy.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub(super) async fn take(&self, entry: &Entry) -> Result<Turn<'_>, CallError> {
-        let wait_max = self.limits.permit_wait_max;
+    pub(super) async fn take(
+        &self,
+        entry: &Entry,
+        time_max: Option<Duration>,
+    ) -> Result<Turn<'_>, CallError> {
+        let of_caller = time_max.filter(|time_max| *time_max < self.limits.permit_wait_max);
+        let wait_max = of_caller.unwrap_or(self.limits.permit_wait_max);
         match tokio::time::timeout(wait_max, self.turns.take(entry.party)).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(Full(load))) => Err(self.busy(entry, load, &self.no_place(load))),
             Err(_) => {
                 let waited = humantime::format_duration(wait_max);
-                let why = format!("no turn came within `permit_wait_max` of {waited}");
+                let limit = match of_caller {
+                    Some(_) => "the time the caller gave",
+                    None => "`permit_wait_max`",
+                };
+                let why = format!("no turn came within {limit} of {waited}");
                 // What is foreseen has just been proved wrong.
                 let load = Load { turn_in: None, ..self.turns.load(entry.party) };
                 Err(self.busy(entry, load, &why))

@@ -8,15 +8,17 @@ use thiserror::Error;
 use super::{HostSettings, StartError, audit, loader};
 use crate::authority::Grants;
 use crate::availability::Availability;
+use crate::config::PluginConfig;
 use crate::dispatch::Dispatch;
 use crate::limits::{Count, Limits};
-use crate::plugin::{Candidate, LoadError, Loaded};
+use crate::plugin::{Candidate, LoadError, Loaded, RUNNER_REPAIR, Unrecorded};
 use crate::quarantine::Quarantine;
 use crate::registry::{Owners, Registry, SourceReport};
+use crate::reload::{self, Remembered};
 use crate::script;
 use crate::session::Session;
 use crate::store::Stores;
-use crate::tool::{Call, Need, Origin, Outcome, PluginId, PluginIdError};
+use crate::tool::{Call, Need, Origin, Outcome, PluginAddress, PluginId};
 
 /// Refusals that a probe names: all that a patient reader wants to see.
 const PROBED_REFUSALS_MAX: Count = Count(1_000);
@@ -24,18 +26,18 @@ const PROBED_REFUSALS_MAX: Count = Count(1_000);
 /// Why a file cannot be looked at.
 #[derive(Debug, Error)]
 pub enum InspectError {
-    /// Its name is no id.
-    #[error(transparent)]
-    Id(#[from] PluginIdError),
     /// The host does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// There is no room for an empty directory that a probed plugin sees.
+    /// There is no room for what a probed plugin stores.
     #[error("no temporary directory can be made: {0}")]
-    Decoy(std::io::Error),
+    NoRoom(std::io::Error),
     /// It is no plugin.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// It is a script, and its runner is to have no authority.
+    #[error("{0}; {RUNNER_REPAIR}")]
+    Unrecorded(Unrecorded),
 }
 
 /// Loads one file without making it callable, to look at it.
@@ -47,12 +49,18 @@ pub async fn inspect(
     settings: &HostSettings,
 ) -> Result<(Loaded, SourceReport), InspectError> {
     let limits = Arc::new(settings.config.limits.clone());
-    let candidate = candidate(path)?;
+    let candidate = candidate(path, settings)?;
     let loader = loader(Arc::clone(&limits), 1, settings)?;
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
-    let plugin = settings.config.plugin(&candidate.id, &candidate.folder, None);
+    let (address, plugin) = said(&candidate, &loaded, settings)?;
     loaded.registration.allow_tool_override = plugin.allow_tool_override;
-    let registry = Registry::new(limits, Owners::new());
+    if address.folder().is_none() {
+        loaded.registration.origin = Origin::Bundled;
+    }
+    let mut registry = Registry::new(limits, Owners::new());
+    if settings.compiler.is_none() {
+        registry.only_brief_checks();
+    }
     let catalog = registry.publish([loaded.registration.clone()]);
     let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
     Ok((loaded, report))
@@ -87,13 +95,16 @@ pub async fn probe(
 ) -> Result<Probed, InspectError> {
     let limits = Limits { refusals_max: PROBED_REFUSALS_MAX, ..settings.config.limits.clone() };
     let limits = Arc::new(limits);
-    let candidate = candidate(path)?;
-    let plugin = settings.config.plugin(&candidate.id, &candidate.folder, None);
+    let candidate = candidate(path, settings)?;
     let mut loader = loader(Arc::clone(&limits), 2, settings)?;
-    let folder = tempfile::tempdir().map_err(InspectError::Decoy)?;
+    let folder = tempfile::tempdir().map_err(InspectError::NoRoom)?;
     loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));
-    loader.probe().map_err(InspectError::Decoy)?;
+    loader.probe();
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
+    if let Some(unrecorded) = &loaded.unrecorded {
+        return Err(InspectError::Unrecorded(Unrecorded::clone(unrecorded)));
+    }
+    let (_, plugin) = said(&candidate, &loaded, settings)?;
     let idle = loaded.grant(grants, &plugin.exclusive);
     loaded.registration.origin = Origin::Bundled;
     let needs = loaded.registration.needs.clone();
@@ -104,14 +115,40 @@ pub async fn probe(
     // What is probed may crash as often as it likes.
     let quarantine = Arc::new(Quarantine::open(&limits, None));
     let audit = Arc::new(audit(settings));
-    let dispatch = Dispatch::new(registry, availability, quarantine, limits, 1, audit);
+    let program = settings.compiler.clone();
+    let dispatch = Dispatch::new(registry, availability, quarantine, limits, 1, audit, program);
     Ok(Probed { outcome: dispatch.call(&session, call).await, idle, needs })
 }
 
-fn candidate(path: &Path) -> Result<Candidate, PluginIdError> {
+/// Which plugin this file is, and what the operator's file says of it.
+fn said(
+    candidate: &Candidate,
+    loaded: &Loaded,
+    settings: &HostSettings,
+) -> Result<(PluginAddress, PluginConfig), StartError> {
+    let remembered = settings.state.as_deref();
+    let remembered = remembered.map(|state| Remembered::read(state, settings.built.as_deref()));
+    let remembered = remembered.transpose()?;
+    let remembered = remembered.unwrap_or_default();
+    let folder = std::fs::canonicalize(&candidate.folder);
+    let folder = folder.unwrap_or_else(|_| candidate.folder.clone());
+    let id = candidate.id.clone();
+    let address = match reload::is_bundled(&remembered, &id, &loaded.facts.digest) {
+        true => PluginAddress::bundled(id),
+        false => PluginAddress::in_folder(&folder, id),
+    };
+    let said = reload::said(&settings.config, &address, &remembered);
+    Ok((address, said))
+}
+
+fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, InspectError> {
     let path = script::whole(path);
+    let stem = script::stem(&path);
+    let place = reload::place_of(&settings.folders, &path);
+    let place = place.map_err(|error| LoadError::Unreadable(error.to_string()))?;
     Ok(Candidate {
-        id: PluginId::from_stem(&script::stem(&path))?,
+        place,
+        id: PluginId::from_stem(&stem).unwrap_or_else(|_| PluginId::of_any(&stem)),
         folder: path.parent().unwrap_or(Path::new(".")).to_owned(),
         path,
     })

@@ -8,81 +8,115 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use tokio::io::AsyncWrite;
+use wasmparser::{Parser, Payload};
 
+use super::account::{Account, Standing};
 use super::compile::LARGE_BYTES;
 use super::engine::{self, Speed};
 use super::load_error::LoadError;
 use crate::limits::{Bytes, Limits};
-use crate::process::{self, Command, End};
+use crate::process::{self, Command, Death, End, Streamed};
 use crate::text;
 
 /// The argument that makes the program compile what is on its stdin.
 pub const COMPILE_COMMAND: &str = "compile-component";
-/// Code is some times larger than the component.
-const CODE_BYTES_MAX: u64 = 2 << 30;
-/// The exit code of a Rust program that panicked.
-const PANICKED: i32 = 101;
-/// CPU seconds between the warning and the end.
-const CPU_SECONDS_OF_GRACE: u64 = 2;
+/// Numbers before the component.
+const SETTINGS: usize = 6;
+/// By how much a process is nicer than the host whose component takes seconds, ...
+const LARGE_NICER_BY: u64 = 10;
+/// ... and one that works for a project.
+const PROJECT_NICER_BY: u64 = 5;
+/// What the images of a component's memories may take beside its data, for each of its bytes...
+const IMAGE_BYTES_PER_BYTE: u64 = 8;
+/// ... and in any case.
+const IMAGE_BYTES: u64 = 64 << 10;
+/// wasmtime's own bound on what the image of one memory may take beside its data.
+const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Compiles a component in a process of its own.
+/// Compiles a component in a process of its own, into `output`.
 pub(super) async fn compile(
     program: &Path,
-    component: &[u8],
-    limits: &Limits,
-    speed: Speed,
-) -> Result<Vec<u8>, LoadError> {
-    let settings = [
+    component: Arc<[u8]>,
+    (limits, speed): (&Limits, Speed),
+    account: &Account<'_>,
+    output: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), LoadError> {
+    let cpu_time_max = account.compile_time_left()?;
+    let nicer_by = match account.standing() {
+        _ if component.len() > LARGE_BYTES => LARGE_NICER_BY,
+        Standing::User => 0,
+        Standing::Project | Standing::Untrusted => PROJECT_NICER_BY,
+    };
+    let settings: [u64; SETTINGS] = [
         limits.stack_bytes_max.0,
-        limits.compile_cpu_time_max.as_secs(),
+        cpu_time_max.as_secs().max(1),
         limits.compile_memory_bytes_max.0,
         u64::from(speed == Speed::OfCompiling),
+        nicer_by,
+        component.len() as u64,
     ];
-    let head = settings.map(u64::to_le_bytes).concat();
+    let head: Arc<[u8]> = settings.map(u64::to_le_bytes).concat().into();
     let command = Command {
         program: program.to_owned(),
         arguments: vec![COMPILE_COMMAND.into()],
         folder: PathBuf::from("/"),
-        environment: Vec::new(),
-        stdin: [&head, component].concat().into(),
-        stdout_bytes_max: CODE_BYTES_MAX,
+        environment: vec![process::allocator()],
+        stdin: vec![head, component],
+        stdout_bytes_max: limits.code_bytes_max.0,
         show_stderr: false,
     };
+    let (time_max, start) = (limits.compile_time_max, Instant::now());
+    let run = tokio::time::timeout(time_max, process::run_into(&command, output)).await;
+    let measured = run.as_ref().ok().and_then(|run| run.as_ref().ok()?.cpu_time);
+    account.compiled(measured.unwrap_or_else(|| start.elapsed().min(cpu_time_max)));
     let refused = |reason: String| Err(LoadError::Compile(reason));
-    let time_max = limits.compile_time_max;
-    let Ok(run) = tokio::time::timeout(time_max, process::run(&command)).await else {
+    let Ok(run) = run else {
         let time_max = humantime::format_duration(time_max);
         return refused(format!("not done within `compile_time_max` of {time_max}"));
     };
-    let finished = run.map_err(|error| LoadError::Internal(error.to_string()))?;
-    match finished.end {
-        End::Success => Ok(finished.stdout),
-        End::Code(1) if !finished.stderr.trim().is_empty() => {
-            refused(text::cut(&text::one_line(finished.stderr.trim()), 400))
+    let Streamed { end, stderr, .. } =
+        run.map_err(|error| LoadError::Internal(error.to_string()))?;
+    match end {
+        End::Success => Ok(()),
+        End::TooMuch => refused(too_much_code(limits)),
+        End::Code(1) if !stderr.trim().is_empty() => {
+            refused(text::cut(&text::one_line(stderr.trim()), 400))
         }
-        end => refused(died(end, &finished.stderr, limits)),
+        end if process::death(end, &stderr) == Death::CpuTime
+            && cpu_time_max < limits.compile_cpu_time_max =>
+        {
+            Err(account.compiled_too_long())
+        }
+        end => refused(died(end, &stderr, limits)),
     }
+}
+
+/// What is said of a component whose code is too large.
+pub(super) fn too_much_code(limits: &Limits) -> String {
+    let Bytes(allowed) = limits.code_bytes_max;
+    format!(
+        "its code has more than `code_bytes_max` of {allowed} bytes; raise that in toolhost.toml, or build it smaller"
+    )
 }
 
 /// Why the process died without a word of its own.
 fn died(end: End, stderr: &str, limits: &Limits) -> String {
-    let memory = Bytes(limits.compile_memory_bytes_max.0).0;
+    let memory = limits.compile_memory_bytes_max.0;
     let cpu_time = humantime::format_duration(limits.compile_cpu_time_max);
-    match end {
-        End::Signal(signal)
-            if [Signal::XCPU, Signal::KILL].map(Signal::as_raw).contains(&signal) =>
-        {
-            format!("it takes more than `compile_cpu_time_max` of {cpu_time}")
-        }
-        // Where memory is refused, parts of the compiler abort, and others panic.
-        End::Signal(_) | End::Code(PANICKED) if stderr.contains("memory") => {
+    match process::death(end, stderr) {
+        Death::CpuTime => format!("it takes more than `compile_cpu_time_max` of {cpu_time}"),
+        Death::Memory => {
             format!("it takes more than `compile_memory_bytes_max` of {memory} bytes")
         }
-        End::Signal(signal) => format!("the compiler crashed (signal {signal})"),
-        End::Code(code) => format!("the compiler failed (exit code {code})"),
-        End::Success => "the compiler gave nothing".to_owned(),
+        Death::Crash => match end {
+            End::Signal(signal) => format!("the compiler crashed (signal {signal})"),
+            End::Code(code) => format!("the compiler failed (exit code {code})"),
+            End::Success | End::TooMuch => "the compiler gave nothing".to_owned(),
+        },
     }
 }
 
@@ -93,64 +127,53 @@ fn died(end: End, stderr: &str, limits: &Limits) -> String {
 /// # Errors
 /// With the reason on one line, if the component does not compile.
 pub fn compile_here(mut input: impl Read, mut output: impl Write) -> Result<(), String> {
-    let mut head = [0; 32];
+    let mut head = [0; 8 * SETTINGS];
     input.read_exact(&mut head).map_err(|error| error.to_string())?;
     let (numbers, _) = head.as_chunks::<8>();
-    let [stack_bytes, cpu_seconds, memory_bytes, is_quick] =
-        [0, 1, 2, 3].map(|n| u64::from_le_bytes(numbers[n]));
-    confine(cpu_seconds, memory_bytes)?;
-    let mut component = Vec::new();
-    input.read_to_end(&mut component).map_err(|error| error.to_string())?;
-    let limits = Limits { stack_bytes_max: Bytes(stack_bytes), ..Limits::default() };
-    if component.len() > LARGE_BYTES {
-        step_back();
-    }
+    let [stack_bytes, cpu_seconds, memory_bytes, is_quick, nicer_by, length] =
+        [0, 1, 2, 3, 4, 5].map(|n| u64::from_le_bytes(numbers[n]));
+    process::confine(cpu_seconds, memory_bytes)?;
+    let mut component = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    input.take(length).read_to_end(&mut component).map_err(|error| error.to_string())?;
+    step_back(nicer_by);
     let speed = if is_quick == 1 { Speed::OfCompiling } else { Speed::OfCalls };
-    let engine = wasmtime::Engine::new(&engine::config(&limits, None, speed))
-        .map_err(|error| format!("{error:#}"))?;
-    let code = engine.precompile_component(&component).map_err(|error| format!("{error:#}"))?;
+    let code = precompile(&component, Bytes(stack_bytes), speed)?;
+    drop(component);
     output.write_all(&code).and_then(|()| output.flush()).map_err(|error| error.to_string())
 }
 
-/// What takes seconds leaves the cores to others, if these want them.
-fn step_back() {
-    const NICER_BY: i32 = 10;
-    if let Err(error) = rustix::process::nice(NICER_BY) {
-        tracing::debug!(%error, "a large component is compiled as fast as small ones");
+/// Compiles a component, here and now.
+pub(super) fn precompile(
+    component: &[u8],
+    stack_bytes_max: Bytes,
+    speed: Speed,
+) -> Result<Vec<u8>, String> {
+    let limits = Limits { stack_bytes_max, ..Limits::default() };
+    let mut config = engine::config(&limits, None, speed);
+    config.memory_guaranteed_dense_image_size(sparse_image_bytes_max(component));
+    let shown = |error: wasmtime::Error| format!("{error:#}");
+    let engine = wasmtime::Engine::new(&config).map_err(shown)?;
+    engine.precompile_component(component).map_err(shown)
+}
+
+/// The largest image of a memory whose data lies far apart: so large that those of all modules
+/// together are a bounded number of times what the component has. Larger ones are not made, and the
+/// data is copied when an instance is.
+fn sparse_image_bytes_max(component: &[u8]) -> u64 {
+    let payloads = Parser::new(0).parse_all(component).map_while(Result::ok);
+    let modules =
+        payloads.filter(|payload| matches!(payload, Payload::ModuleSection { .. })).count();
+    let all = component.len() as u64 * IMAGE_BYTES_PER_BYTE + IMAGE_BYTES;
+    (all / modules.max(1) as u64).min(IMAGE_BYTES_MAX)
+}
+
+/// What takes long, or is another's, leaves the cores to others, if these want them.
+fn step_back(nicer_by: u64) {
+    if nicer_by == 0 {
+        return;
+    }
+    let nicer_by = i32::try_from(nicer_by).unwrap_or(i32::MAX);
+    if let Err(error) = rustix::process::nice(nicer_by) {
+        tracing::debug!(%error, "a component is compiled as fast as others");
     }
 }
-
-fn confine(cpu_seconds: u64, memory_bytes: u64) -> Result<(), String> {
-    let limit = |resource, current, maximum| {
-        let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
-        setrlimit(resource, limit).map_err(|error| format!("a limit cannot be set: {error}"))
-    };
-    limit(Resource::Cpu, cpu_seconds, cpu_seconds + CPU_SECONDS_OF_GRACE)?;
-    limit(Resource::As, memory_bytes, memory_bytes)?;
-    limit(Resource::Core, 0, 0)?;
-    // Neither files nor processes are needed.
-    limit(Resource::Fsize, 0, 0)?;
-    give_up_files_and_network();
-    Ok(())
-}
-
-/// As far as this kernel can; the limits above hold without it.
-#[cfg(target_os = "linux")]
-fn give_up_files_and_network() {
-    use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError};
-
-    let confine = || -> Result<(), RulesetError> {
-        Ruleset::default()
-            .handle_access(AccessFs::from_all(ABI::V5))?
-            .handle_access(AccessNet::from_all(ABI::V5))?
-            .create()?
-            .restrict_self()?;
-        Ok(())
-    };
-    if let Err(error) = confine() {
-        tracing::debug!(%error, "no Landlock on this kernel");
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn give_up_files_and_network() {}

@@ -1,159 +1,32 @@
-//! From a component's bytes to code: compiled once, kept in a folder of our own, mapped.
+//! From a component's bytes to code, which is compiled once and kept.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
-use thiserror::Error;
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use wasmtime::component::Component;
 
+use super::account::{Account, Standing};
+use super::cache::{Cache, Caches, Code};
 use super::child;
 use super::engine::Engine;
-use super::load_error::LoadError;
-use crate::text;
+use super::load_error::{LoadError, internal, shown, uncompiled};
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
-
-/// A kept component that is used is younger than this, by its time of change; so that a start
-/// seldom writes.
-const UNUSED_MIN: Duration = Duration::from_secs(24 * 60 * 60);
-/// Nobody writes for so long: a file that is not whole by then was left by a process that is gone.
-const UNFINISHED_MAX: Duration = Duration::from_secs(60 * 60);
-const UNFINISHED: &str = ".tmp";
-const EXTENSION: &str = "cwasm";
-
-/// Why a folder cannot hold compiled components.
-#[derive(Debug, Error)]
-pub enum CacheError {
-    /// It cannot be made or looked at.
-    #[error("the cache folder {path} cannot be used: {error}", path = path.display())]
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-    /// Others could put code there.
-    #[error(
-        "the cache folder {path} is not ours alone: whoever can write there could have their code \
-         run; `chmod 700` it, or choose another with TOOLHOST_CACHE",
-        path = path.display()
-    )]
-    NotPrivate {
-        /// The folder.
-        path: PathBuf,
-    },
-}
-
-/// A folder of compiled components that only this user can enter.
-#[derive(Clone, Debug)]
-pub(super) struct Cache {
-    folder: PathBuf,
-}
-
-impl Cache {
-    /// Opens the folder, and makes it if it does not exist.
-    pub(super) fn open(folder: &Path) -> Result<Cache, CacheError> {
-        let failed = |error| CacheError::Io { path: folder.to_owned(), error };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        let metadata = fs::metadata(folder).map_err(failed)?;
-        let ours = metadata.uid() == rustix::process::geteuid().as_raw();
-        if !ours || metadata.permissions().mode() & 0o077 != 0 {
-            return Err(CacheError::NotPrivate { path: folder.to_owned() });
-        }
-        Ok(Cache { folder: folder.to_owned() })
-    }
-
-    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}-{:016x}.{EXTENSION}", engine.code_hash))
-    }
-
-    #[expect(
-        unsafe_code,
-        reason = "mapping code that this user's own process compiled and put into a folder \
-                  which only this user can enter; nothing else is safe to map"
-    )]
-    fn load(&self, engine: &Engine, digest: &str) -> wasmtime::Result<Component> {
-        // SAFETY: the file was written by `store` below, whole or not at all, into a folder
-        // that `open` found to be ours alone, under a name with the digest of its source and
-        // the hash of this engine.
-        unsafe { Component::deserialize_file(&engine.wasmtime, self.path(engine, digest)) }
-    }
-
-    fn store(&self, engine: &Engine, digest: &str, compiled: &[u8]) -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)?;
-        file.write_all(compiled)?;
-        file.persist(self.path(engine, digest)).map_err(|error| error.error)?;
-        Ok(())
-    }
-
-    /// Remembers that a kept component is of use.
-    fn touch(path: &Path) -> std::io::Result<()> {
-        let file = fs::File::open(path)?;
-        let (now, modified) = (SystemTime::now(), file.metadata()?.modified()?);
-        if now.duration_since(modified).unwrap_or_default() >= UNUSED_MIN {
-            file.set_modified(now)?;
-        }
-        Ok(())
-    }
-
-    /// Removes what was not used for longest, until all together have at most `bytes_max`; never
-    /// `new`, which was just stored. Code that is mapped stays so without its file.
-    fn prune(&self, new: &Path, bytes_max: u64) -> std::io::Result<()> {
-        let (now, mut kept) = (SystemTime::now(), Vec::new());
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            // Another process may have removed it by now.
-            let Ok(metadata) = entry.metadata() else { continue };
-            let (path, modified) = (entry.path(), metadata.modified()?);
-            let age = now.duration_since(modified).unwrap_or_default();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                kept.push((modified, path, metadata.len()));
-            } else if is_unfinished(&entry.file_name()) && age >= UNFINISHED_MAX {
-                remove(&path)?;
-            }
-        }
-        kept.sort();
-        let mut bytes: u64 = kept.iter().map(|(.., length)| length).sum();
-        for (_, path, length) in kept.into_iter().filter(|(_, path, _)| path != new) {
-            if bytes <= bytes_max {
-                break;
-            }
-            remove(&path)?;
-            bytes -= length;
-        }
-        Ok(())
-    }
-}
-
-/// Tells whether a file is being written, by the name that it has until then.
-fn is_unfinished(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
-}
-
-/// Removes a file that another process may have removed by now.
-fn remove(path: &Path) -> std::io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
 
 /// What compiles components, and where they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     /// The program that compiles in a process of its own. Without it, the host does.
     pub(super) program: Option<PathBuf>,
-    pub(super) cache: Option<Cache>,
+    pub(super) caches: Option<Caches>,
 }
 
 impl Compiler {
@@ -165,42 +38,82 @@ impl Compiler {
     pub(super) async fn compile(
         &self,
         engine: &Arc<Engine>,
-        bytes: Arc<[u8]>,
+        component: Arc<[u8]>,
         digest: &Arc<str>,
-    ) -> Result<Component, LoadError> {
-        let code = match &self.program {
-            Some(program) => child::compile(program, &bytes, &engine.limits, engine.speed).await?,
-            None => {
-                let engine = Arc::clone(engine);
-                let compile = move || engine.wasmtime.precompile_component(&bytes);
-                blocking(compile).await?.map_err(|error| LoadError::Compile(reason(&error)))?
-            }
+        account: &Account<'_>,
+    ) -> Result<Code, LoadError> {
+        let cache = self.caches.as_ref().map(|caches| {
+            let (cache, bytes_max) = caches.of(account.standing(), &engine.limits);
+            (cache.clone(), bytes_max)
+        });
+        let warn = |error: std::io::Error| {
+            tracing::warn!(%error, "a compiled component cannot be kept");
         };
-        let (engine, cache, digest) = (Arc::clone(engine), self.cache.clone(), Arc::clone(digest));
-        let load = move || {
-            if let Some(cache) = cache {
-                let folder = cache.folder.display();
-                match cache.store(&engine, &digest, &code) {
-                    Ok(()) => {
-                        let loaded = cache.load(&engine, &digest);
-                        let new = cache.path(&engine, &digest);
-                        if let Err(error) = cache.prune(&new, engine.limits.cache_bytes_max.0) {
-                            tracing::warn!(%error, %folder, "compiled components cannot be pruned");
-                        }
-                        if loaded.is_ok() {
-                            return loaded;
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, %folder, "a compiled component cannot be kept");
-                    }
+        if let Some((cache, bytes_max)) = cache
+            && let Ok(mut file) = cache.begin().map_err(warn)
+        {
+            let time_max = engine.limits.compile_time_max;
+            let _turn = cache.turn(engine, digest, time_max).await;
+            // Whoever had the turn before may have compiled it.
+            if let Some(code) = self.kept(engine, digest, account.standing()).await? {
+                return Ok(code);
+            }
+            match self.compile_to(&file, engine, Arc::clone(&component), account).await {
+                Ok(()) => {
+                    let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
+                    let keep = move || cache.keep(&engine, &digest, &mut file, bytes_max);
+                    return blocking(keep).await?;
                 }
+                // The disk may be full.
+                Err(LoadError::Internal(error)) => {
+                    tracing::warn!("a compiled component cannot be kept: {error}");
+                }
+                Err(error) => return Err(error),
             }
-            // Also where another process has pruned it at this moment.
-            from_code(&engine, &code)
-        };
-        // A refusal of the pool comes here, not when compiling.
-        blocking(load).await?.map_err(|error| LoadError::Compile(reason(&error)))
+        }
+        let mut code = Vec::new();
+        self.compile_into(engine, component, account, &mut code).await?;
+        let (engine, bytes) = (Arc::clone(engine), code.len() as u64);
+        let component = blocking(move || from_code(&engine, &code)).await?.map_err(uncompiled)?;
+        Ok(Code { component, bytes, in_use: None })
+    }
+
+    async fn compile_to(
+        &self,
+        file: &NamedTempFile,
+        engine: &Arc<Engine>,
+        component: Arc<[u8]>,
+        account: &Account<'_>,
+    ) -> Result<(), LoadError> {
+        let mut file = tokio::fs::File::from_std(file.reopen().map_err(internal)?);
+        self.compile_into(engine, component, account, &mut file).await?;
+        file.flush().await.map_err(internal)
+    }
+
+    async fn compile_into(
+        &self,
+        engine: &Arc<Engine>,
+        component: Arc<[u8]>,
+        account: &Account<'_>,
+        output: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), LoadError> {
+        let (limits, speed) = (&engine.limits, engine.speed);
+        if let Some(program) = &self.program {
+            return child::compile(program, component, (limits, speed), account, output).await;
+        }
+        let stack_bytes_max = limits.stack_bytes_max;
+        let compile = move || child::precompile(&component, stack_bytes_max, speed);
+        let code = blocking(compile).await?;
+        let code = code.map_err(|reason| LoadError::Compile(shown(&reason)))?;
+        if code.len() as u64 > limits.code_bytes_max.0 {
+            return Err(LoadError::Compile(child::too_much_code(limits)));
+        }
+        output.write_all(&code).await.map_err(internal)
+    }
+
+    /// Tells whether the code of a component is kept.
+    pub(super) fn has(&self, engine: &Engine, digest: &str) -> bool {
+        self.caches.as_ref().is_some_and(|caches| caches.have(engine, digest))
     }
 
     /// Returns the code of a component that was compiled before.
@@ -208,21 +121,22 @@ impl Compiler {
         &self,
         engine: &Arc<Engine>,
         digest: &Arc<str>,
-    ) -> Result<Option<Component>, LoadError> {
-        let Some(cache) = self.cache.clone() else { return Ok(None) };
+        standing: Standing,
+    ) -> Result<Option<Code>, LoadError> {
+        let Some(caches) = self.caches.clone() else { return Ok(None) };
         let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
         let load = move || {
+            let cache = caches.find(&engine, &digest, standing)?;
             let path = cache.path(&engine, &digest);
-            if !path.is_file() {
-                return None;
-            }
-            let loaded = cache.load(&engine, &digest).inspect_err(|error| {
+            let bytes = fs::metadata(&path).ok()?.len();
+            let loaded = Cache::load(&engine, &path).inspect_err(|error| {
                 tracing::warn!(%error, %digest, "a kept component does not load; compiling again");
             });
             if let Err(error) = Cache::touch(&path) {
                 tracing::debug!(%error, %digest, "that a kept component is used cannot be kept");
             }
-            loaded.ok()
+            let in_use = Some(cache.uses(path));
+            Some(Code { component: loaded.ok()?, bytes, in_use })
         };
         blocking(load).await
     }
@@ -268,11 +182,6 @@ fn from_code(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 /// Returns the SHA-256 digest of a component's bytes, as hexadecimal text.
 pub fn digest(bytes: &[u8]) -> Arc<str> {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
-}
-
-/// The whole chain of an error of wasmtime on one line, bounded.
-pub(super) fn reason(error: &wasmtime::Error) -> String {
-    text::cut(&text::one_line(&format!("{error:#}")), 400)
 }
 
 /// The hash of everything that has an effect on the code: wasmtime's version, its settings, the CPU.

@@ -1,11 +1,13 @@
 //! What one call does with its rights: which sides of an either/or it has touched, and what it
 //! was refused. The imports share it, since some of their work goes on beside the guest.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::directories::{Directory, DirectoryRules};
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
-use crate::authority::{Access, Kind, Sides};
+use crate::authority::{self, Access, DirGrant, Kind, Sides};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Meter, Refusal};
@@ -14,6 +16,9 @@ use crate::tool::{Meter, Refusal};
 const WHAT_CHARS_MAX: usize = 200;
 /// Characters of why, and of what to do.
 const WORDS_CHARS_MAX: usize = 500;
+
+/// Granted directories that a refusal names.
+const GRANTED_SHOWN_MAX: usize = 5;
 
 /// What one call has touched and was refused.
 #[derive(Debug)]
@@ -44,6 +49,11 @@ impl Conduct {
             refusals_max: limits.refusals_max.0,
             used_max: limits.audit_used_max.0,
         })
+    }
+
+    /// What commands call the plugin.
+    pub(super) fn words(&self) -> &str {
+        if self.rights.words.is_empty() { &self.plugin } else { &self.rights.words }
     }
 
     fn sides(&self) -> MutexGuard<'_, Sides> {
@@ -102,13 +112,86 @@ impl Conduct {
         }
     }
 
+    /// Remembers that a path is in no directory that was granted. `directory` is the one that a
+    /// grant would have to name.
+    pub(super) fn lacks_directory(
+        &self,
+        rules: &DirectoryRules,
+        directory: &Path,
+        access: Access,
+        what: &str,
+    ) -> String {
+        let grant = format!("{}:{access}", directory.display());
+        if !self.rights.asks.contains(&Kind::Dirs) {
+            return self.not_asked(Kind::Dirs, &grant, what);
+        }
+        let may = directory.parent().is_some()
+            && authority::refusal(directory, access, &rules.own).is_none();
+        let repair = match may {
+            true => {
+                let flag = Kind::Dirs.flag_for(&grant);
+                format!("run `toolhost grant {} {flag}`", self.words())
+            }
+            false if directory == Path::new(what) => {
+                "it cannot be granted; name a narrower directory".to_owned()
+            }
+            false => "no directory that holds it can be granted; move it into one that can".into(),
+        };
+        self.refuse(Refusal {
+            what: what.to_owned(),
+            why: format!("is not granted{}", self.granted_instead()),
+            repair,
+            grant: Some((Kind::Dirs.key().to_owned(), grant)),
+        })
+    }
+
+    /// Remembers that a path in a granted directory may not be used so, or leads out of it.
+    pub(super) fn lacks_within(&self, place: usize, access: Access, path: &str) {
+        let Some((directory, may)) = self.rights.directories.get(place) else { return };
+        let (grant, guest) = (&directory.grant, &directory.grant.guest);
+        let wanted = DirGrant { access, ..grant.clone() }.to_string();
+        if access <= *may {
+            self.refuse(Refusal {
+                what: format!("{path} in {guest}"),
+                why: format!("leads out of what is granted{}", self.granted_instead()),
+                repair: "name it by the path of the directory that it leads to".to_owned(),
+                grant: None,
+            });
+        } else if access <= grant.access {
+            self.not_asked(Kind::Dirs, &wanted, &format!("changing {path} in {guest}"));
+        } else {
+            self.refuse(Refusal {
+                what: format!("changing {path} in {guest}"),
+                why: format!("is not granted{}", self.granted_instead()),
+                repair: format!(
+                    "run `toolhost grant {} {}`",
+                    self.words(),
+                    Kind::Dirs.flag_for(&wanted)
+                ),
+                grant: Some((Kind::Dirs.key().to_owned(), wanted)),
+            });
+        }
+    }
+
+    /// Which directories are granted, as it goes on after that something is not.
+    fn granted_instead(&self) -> String {
+        let all: Vec<String> = self.rights.directories.iter().map(granted).collect();
+        let (shown, more) = all.split_at(all.len().min(GRANTED_SHOWN_MAX));
+        match (shown, more.len()) {
+            ([], _) => ", and no directory is".to_owned(),
+            ([one], 0) => format!(", but {one} is"),
+            (shown, 0) => format!(", but {} are", shown.join(", ")),
+            (shown, more) => format!(", but {} and {more} more are", shown.join(", ")),
+        }
+    }
+
     /// Remembers that something was not granted, and returns the sentence for the guest.
     pub(super) fn not_granted(&self, kind: Kind, grant: &str, what: &str) -> String {
         let flag = kind.flag_for(grant);
         self.refuse(Refusal {
             what: what.to_owned(),
             why: "is not granted".to_owned(),
-            repair: format!("run `toolhost grant {} {flag}`", self.plugin),
+            repair: format!("run `toolhost grant {} {flag}`", self.words()),
             grant: Some((kind.key().to_owned(), grant.to_owned())),
         })
     }
@@ -146,4 +229,9 @@ impl Conduct {
         self.meter.refused(refusal, self.refusals_max);
         sentence
     }
+}
+
+/// A granted directory as the plugin names it, with what may be done there.
+fn granted((directory, access): &(Directory, Access)) -> String {
+    format!("{}:{access}", directory.grant.guest)
 }

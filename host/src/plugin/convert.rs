@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::bindings::types;
 use super::load_error::LoadError;
+use crate::json;
 use crate::limits::Limits;
 use crate::schema;
 use crate::text;
@@ -22,6 +23,8 @@ const NEED_BYTES_MAX: usize = 8 << 10;
 const NEED_KIND_BYTES_MAX: usize = 64;
 const NEED_REASON_BYTES_MAX: usize = 512;
 const EXTENSIONS_MAX: usize = 64;
+/// An empty block takes no bytes of the output, and some hundred of the host's memory.
+const BLOCKS_MAX: usize = 4_096;
 const EMOJI_BYTES_MAX: usize = 32;
 const VARIABLES_MAX: usize = 32;
 const VARIABLE_BYTES_MAX: usize = 128;
@@ -45,6 +48,32 @@ pub(super) struct Exported {
     pub(super) availability: bool,
     pub(super) schema_override: bool,
     pub(super) hooks: bool,
+}
+
+/// Bytes of all texts of a registration.
+pub(super) fn bytes(registration: &types::Registration) -> u64 {
+    let pairs = |pairs: &[(String, String)]| {
+        pairs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+    };
+    let tool = |tool: &types::Tool| {
+        let examples = tool.examples.iter().map(|example| {
+            example.arguments.len() + example.expected.as_ref().map_or(0, String::len)
+        });
+        tool.name.len()
+            + tool.description.len()
+            + tool.parameters.len()
+            + tool.output.as_ref().map_or(0, String::len)
+            + tool.requires_env.iter().map(String::len).sum::<usize>()
+            + examples.sum::<usize>()
+            + pairs(&tool.extensions)
+    };
+    let need = |need: &types::Need| {
+        let tools = need.tools.iter().map(String::len).sum::<usize>();
+        need.kind.len() + need.value.len() + need.reason.len() + tools
+    };
+    let tools = registration.tools.iter().map(tool).sum::<usize>();
+    let needs = registration.needs.iter().map(need).sum::<usize>();
+    (tools + needs + pairs(&registration.extensions)) as u64
 }
 
 /// Checks a registration.
@@ -160,6 +189,16 @@ fn need(need: types::Need) -> Need {
 
 /// Checks an output: its size, and that what claims to be JSON is.
 pub(super) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
+    for (what, given, allowed) in [
+        ("blocks", output.content.len(), BLOCKS_MAX),
+        ("extensions", output.extensions.len(), EXTENSIONS_MAX),
+    ] {
+        if given > allowed {
+            let message =
+                format!("stopped: output of {given} {what} exceeds the allowed {allowed}");
+            return Err(CallError::new(Code::OutputTooLarge, message));
+        }
+    }
     let output = ToolOutput {
         content: output.content.into_iter().map(content).collect(),
         structured: output.structured,
@@ -175,8 +214,10 @@ pub(super) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolO
     });
     let structured = output.structured.iter().map(|text| ("`structured`", text));
     for (what, text) in blocks.chain(structured) {
-        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        if let Err(error) = json::measure(text) {
             let message = format!("the tool returned {what} that is not JSON ({error})");
+            // Only errors of the data quote the guest.
+            let message = if error.is_data() { text::sanitized(&message) } else { message };
             return Err(CallError::new(Code::Failed, message));
         }
     }
@@ -211,7 +252,7 @@ fn content(content: types::Content) -> Content {
 pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
     let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
     let sanitised = |message: String| text::sanitized(&bounded(message));
-    match error {
+    let error = match error {
         types::ToolError::Failed(message) => CallError::new(Code::Failed, sanitised(message)),
         types::ToolError::NotAvailable(message) => {
             CallError::new(Code::Unavailable, sanitised(message))
@@ -223,7 +264,8 @@ pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError 
                 None => error,
             }
         }
-    }
+    };
+    CallError { by_tool: true, ..error }
 }
 
 /// Cuts a text to `bytes_max` bytes, at the start of a character.

@@ -2,7 +2,7 @@
 //! one where an author's own builds are compiled in no time, see [`Speed`].
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use super::bindings::{Plugin, script};
 use super::compile::code_hash;
 use super::imports::{environment, errors, files, http};
 use super::long::LongGuests;
+use super::memory::MemoryBudget;
 use super::priority::be_prompt;
 use super::store::Guest;
 use crate::limits::{Limits, Share};
@@ -29,8 +30,9 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The clock rests when no guest has run for this many ticks, since waking it costs a call
 /// more than letting it run costs the machine.
 const IDLE_TICKS_MAX: u32 = 1_000;
-/// Bytes of a freed slot that are cleaned in place; only if the kernel tells which are dirty.
-const KEEP_RESIDENT_BYTES: usize = 512 << 10;
+/// Bytes of a freed slot that are cleaned in place; only if the kernel tells which are dirty. A guest in
+/// Rust makes 90 KiB dirty; after a flood as many slots as calls may run at once keep so much.
+const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 
 /// Why the engine does not start.
 #[derive(Debug, Error)]
@@ -264,35 +266,6 @@ fn physical_memory_bytes() -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 fn physical_memory_bytes() -> Option<u64> {
     None
-}
-
-/// What is left of the memory of all guests together.
-#[derive(Debug)]
-pub(super) struct MemoryBudget {
-    total: u64,
-    used: AtomicU64,
-}
-
-impl MemoryBudget {
-    pub(super) fn new(total: u64) -> MemoryBudget {
-        MemoryBudget { total, used: AtomicU64::new(0) }
-    }
-
-    pub(super) fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Takes `bytes` if so much is left.
-    pub(super) fn take(&self, bytes: u64) -> bool {
-        let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
-            used.checked_add(bytes).filter(|used| *used <= self.total)
-        });
-        taken.is_ok()
-    }
-
-    pub(super) fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::AcqRel);
-    }
 }
 
 /// Advances the epoch while guests run, so that none of them holds a thread; rests otherwise.

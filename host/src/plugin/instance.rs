@@ -1,13 +1,11 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use tempfile::TempDir;
 use tokio::sync::watch;
-use wasmtime::{Store, Trap};
+use wasmtime::Trap;
 
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
@@ -15,14 +13,17 @@ use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::imports::files::StuckOpens;
 use super::imports::script::GuestScript;
+use super::link::Linked;
 use super::long::Habit;
 use super::optional::Optional;
+use super::own_time;
 use super::rights::{Authority, Rights};
 use super::secrets::{PluginSecrets, Secrets};
-use super::store::{self, Denied, Guest, HostCallsExceeded};
+use super::store::{self, Guest, GuestStore, HostCallsExceeded};
 use crate::authority::{self, Access, DirGrant, Kind, Variables};
 use crate::egress::Client;
 use crate::limits::Limits;
+use crate::runtime::at_length;
 use crate::store::Kv;
 use crate::text;
 use crate::tool::{CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec};
@@ -31,6 +32,8 @@ use crate::turns::Party;
 /// A component that is linked and ready to be instantiated.
 pub(super) struct Prepared {
     pub(super) engine: Arc<Engine>,
+    /// So that its code stays known, and in its cache.
+    pub(super) code: Arc<Linked>,
     pub(super) pre: PluginPre<Guest>,
     pub(super) optional: Optional,
     /// What the component runs, if it is a runner.
@@ -49,8 +52,8 @@ pub(super) struct Prepared {
     pub(super) values: Arc<Values>,
     /// Of what it does beside calls.
     pub(super) habit: Arc<Habit>,
-    /// It is probed: it sees an empty directory where it was granted none.
-    pub(super) decoy: Option<Arc<TempDir>>,
+    /// It is probed: what it requires is not asked for, and all that it tries is remembered.
+    pub(super) is_probed: bool,
     /// It was replaced or removed, and the time is over that its calls had to end.
     pub(super) retired: watch::Sender<bool>,
     /// Set once the plugin's bytes are known to be the ones that the grants were given to.
@@ -88,12 +91,13 @@ impl Tool for PluginTool {
     }
 
     fn unmet(&self) -> Vec<String> {
-        if self.plugin.decoy.is_some() {
+        if self.plugin.is_probed {
             // It is to be seen how far it comes.
             return Vec::new();
         }
         let (plugin, granted) = (&self.plugin, self.plugin.authority.get());
-        let (id, rights) = (&plugin.id, self.rights());
+        let rights = self.rights();
+        let id = if rights.words.is_empty() { &plugin.id } else { &rights.words };
         let unmet = |name: &String| {
             if rights.secrets.has(name) {
                 let is_set = plugin.secrets().value(name).is_some();
@@ -163,24 +167,27 @@ impl PluginTool {
         }
         // A second line: what comes in is redacted already.
         let secrets = self.plugin.secrets();
-        match &mut answer {
-            Ok(output) => secrets.redact_output(output),
-            Err(error) => secrets.redact_error(error),
+        if !secrets.redactor().is_empty() {
+            at_length(|| match &mut answer {
+                Ok(output) => secrets.redact_output(output),
+                Err(error) => secrets.redact_error(error),
+            });
         }
         answer
     }
 
-    /// Without a directory, the C library of WASI fails before the host is asked for anything. So
-    /// the host says what it can: that directories were asked for, and none was granted.
+    /// A guest may know by itself that it was granted no directory, and not ask for any. So the
+    /// host says what it can: that directories were asked for, and none was granted.
     fn tell_of_directories(&self, message: &str, meter: &Meter) {
-        let (rights, id) = (self.rights(), &self.plugin.id);
+        let rights = self.rights();
+        let id = if rights.words.is_empty() { &self.plugin.id } else { &rights.words };
         let lacks = rights.asks.contains(&Kind::Dirs) && rights.directories.is_empty();
-        // Where it is probed, each path it tried is known.
-        if lacks && self.plugin.decoy.is_none() && !message.contains("toolhost grant") {
+        let is_told = || meter.refusals().iter().any(Refusal::is_of_directories);
+        if lacks && !self.plugin.is_probed && !message.contains("toolhost grant") && !is_told() {
             let refusal = Refusal {
                 what: format!("any directory, which `{}` asks for,", self.spec.name),
                 why: "is not granted".to_owned(),
-                repair: format!("if it needs one here, run `toolhost grant {id} --dir HOST:ro`"),
+                repair: format!("if it needs one here, run `toolhost grant {id} --dir DIR:ro`"),
                 grant: None,
             };
             meter.refused(refusal, self.plugin.engine.limits.refusals_max.0);
@@ -212,6 +219,9 @@ impl PluginTool {
                 CallError::new(Code::Internal, "a granted directory is gone")
                     .with_log(error.to_string())
             })?;
+            if store.data().conduct.rights.may_have_directories() {
+                store.data_mut().names.said(&arguments);
+            }
             let answer = match plugin.instantiate(&mut store).await {
                 Ok(instance) => {
                     instance.call_call(&mut store, tool.as_str(), &arguments, &context).await
@@ -269,6 +279,7 @@ impl Prepared {
     pub(super) fn renewed(&self, values: Arc<Values>) -> Prepared {
         Prepared {
             engine: Arc::clone(&self.engine),
+            code: Arc::clone(&self.code),
             pre: self.pre.clone(),
             optional: self.optional.clone(),
             script: self.script.clone(),
@@ -280,15 +291,10 @@ impl Prepared {
             client: self.client.clone(),
             values,
             habit: Arc::default(),
-            decoy: self.decoy.clone(),
+            is_probed: self.is_probed,
             retired: watch::Sender::new(false),
             authority: OnceLock::new(),
         }
-    }
-
-    /// Where the empty directory is that a probed plugin sees.
-    pub(super) fn decoy(&self) -> Option<&Path> {
-        self.decoy.as_ref().map(|folder| folder.path())
     }
 
     /// The secrets it was granted, as far as they are set.
@@ -296,14 +302,16 @@ impl Prepared {
         self.authority.get().map(Authority::secrets).unwrap_or_default()
     }
 
-    /// Runs `register` in a store without any authority.
+    /// Runs `register` in a store without any authority, for at most `time_max` of its own time.
+    /// Returns its answer, if it came to one, and how long it took.
     ///
     /// # Cancel safety
     /// Dropping the future stops the guest.
     pub(super) async fn register(
         self: &Arc<Self>,
+        time_max: Duration,
         meter: Arc<Meter>,
-    ) -> Result<Result<types::Registration, String>, CallError> {
+    ) -> (Option<Result<Result<types::Registration, String>, CallError>>, Duration) {
         let (plugin, counting) = (Arc::clone(self), Arc::clone(&meter));
         let registering = async move {
             let limits = &plugin.engine.limits;
@@ -318,10 +326,11 @@ impl Prepared {
             };
             answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
         };
+        let registering = own_time::within(time_max, registering);
         self.engine.long.run(meter, &self.habit, registering).await
     }
 
-    async fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<Plugin> {
+    async fn instantiate(&self, store: &mut GuestStore) -> wasmtime::Result<Plugin> {
         self.pre.instantiate_async(store).await
     }
 }
@@ -339,7 +348,8 @@ pub(super) fn stopped(
         let message = format!("stopped: more host calls than `host_calls_max` of {allowed}");
         CallError::new(Code::Trap, message)
     } else if let Some(denied) = guest.memory.denied() {
-        CallError::new(Code::Memory, denied_message(denied)).with("limit", denied.limit())
+        CallError::new(Code::Memory, format!("stopped: {}", denied.message()))
+            .with("limit", denied.limit())
     } else if chain.contains("too much data is being copied") {
         // wasmtime has no type for this error, nor for the next.
         let given = format!("more than {transfer_bytes_max}");
@@ -360,20 +370,6 @@ fn replaced(limits: &Limits) -> CallError {
         "stopped: its plugin was replaced or removed, and it did not end within `drain_time_max` of {time_max}; call it again"
     );
     CallError::new(Code::Deadline, message)
-}
-
-fn denied_message(denied: Denied) -> String {
-    match denied {
-        Denied::Guest { asked, allowed } => {
-            format!("stopped: memory of {asked} bytes exceeds `memory_bytes_max` of {allowed}")
-        }
-        Denied::AllGuests { asked, allowed } => format!(
-            "stopped: memory of {asked} bytes is not left; all tools together may use {allowed} (`memory_all_bytes_max`); try again later"
-        ),
-        Denied::Table { asked, allowed } => format!(
-            "stopped: a table of {asked} elements exceeds `table_elements_max` of {allowed}"
-        ),
-    }
 }
 
 fn crash(error: &wasmtime::Error) -> String {

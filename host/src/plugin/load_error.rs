@@ -6,7 +6,11 @@ use thiserror::Error;
 
 use super::contract::ContractError;
 use super::runner::RunnerError;
+use crate::limits::Limits;
+use crate::read::Problem;
 use crate::script::ScriptError;
+use crate::text;
+use crate::tool::{CallError, Code};
 
 /// How far a file came on its way to be a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,9 @@ pub enum LoadError {
     /// It is a directory, a pipe, a socket or a device.
     #[error("{0}, not a regular file; remove it")]
     NotAFile(&'static str),
+    /// It lies where the plugins of its folder may not lie.
+    #[error("{0}")]
+    Elsewhere(Problem),
     /// It is too large.
     #[error(
         "file of {given} bytes exceeds `component_bytes_max` of {allowed}; raise that in toolhost.toml, or build it smaller"
@@ -53,6 +60,16 @@ pub enum LoadError {
         given: u64,
         /// Bytes allowed.
         allowed: u64,
+    },
+    /// The plugins of its folder have had all that such plugins may have together.
+    #[error(
+        "the plugins of this folder, in a project that nobody has trusted, have used up `{limit}` of {allowed}; remove some, or trust the project with `toolhost trust`"
+    )]
+    FolderSpent {
+        /// The limit.
+        limit: &'static str,
+        /// What is allowed, in words.
+        allowed: String,
     },
     /// It kept changing.
     #[error("changed while it was read, several times; try again when its writer has finished")]
@@ -123,9 +140,11 @@ impl LoadError {
         match self {
             LoadError::Unreadable(_)
             | LoadError::NotAFile(_)
+            | LoadError::Elsewhere(_)
             | LoadError::TooLarge { .. }
             | LoadError::Changing
             | LoadError::Script(_)
+            | LoadError::FolderSpent { .. }
             | LoadError::NotKept => Phase::Read,
             LoadError::Contract(_)
             | LoadError::Compile(_)
@@ -141,4 +160,47 @@ impl LoadError {
             | LoadError::Nonsense(_) => Phase::Register,
         }
     }
+}
+
+/// The last line that says something, of what a guest wrote before it died.
+fn last_words(stderr: &str) -> String {
+    let says_something = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with("note:")
+    };
+    match stderr.lines().rev().find(says_something) {
+        Some(line) => format!(" (its last words: {})", text::cut(line.trim(), 200)),
+        None => String::new(),
+    }
+}
+
+/// Why `register` was stopped.
+pub(super) fn of_register(error: CallError, limits: &Limits) -> LoadError {
+    match error.code {
+        Code::OutputTooLarge => LoadError::RegisterTooLarge(limits.registration_bytes_max.0),
+        _ => LoadError::RegisterStopped {
+            message: error.message,
+            log: last_words(error.stderr.as_deref().unwrap_or_default()),
+        },
+    }
+}
+
+/// Compiled code cannot be written.
+pub(super) fn internal(error: std::io::Error) -> LoadError {
+    LoadError::Internal(format!("compiled code cannot be written: {error}"))
+}
+
+/// A refusal of the pool comes here, not when compiling.
+pub(super) fn uncompiled(error: wasmtime::Error) -> LoadError {
+    LoadError::Compile(reason(&error))
+}
+
+/// The whole chain of an error of wasmtime on one line, bounded.
+pub(super) fn reason(error: &wasmtime::Error) -> String {
+    shown(&format!("{error:#}"))
+}
+
+/// A reason as it is shown.
+pub(super) fn shown(reason: &str) -> String {
+    text::cut(&text::one_line(reason), 400)
 }

@@ -9,6 +9,7 @@ use super::imports::http::not_set;
 use super::instance::{PluginTool, Prepared, Values};
 use super::optional::PluginHooks;
 use super::rights::{Authority, Given};
+use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::authority::{self, Exclusive, Grants, Kind};
 use crate::script::Language;
@@ -26,6 +27,8 @@ pub struct Loaded {
     pub packed: Option<Arc<[u8]>>,
     /// Whoever uses this host has made it: see [`Loader::own`](super::Loader::own).
     pub own: bool,
+    /// Of a script: why its runner does not count, if it does not. Then it is to have no authority.
+    pub unrecorded: Option<Arc<Unrecorded>>,
     pub(super) prepared: Arc<Prepared>,
 }
 
@@ -35,6 +38,26 @@ impl Loaded {
     ///
     /// Returns for each grant that gives nothing why it does not.
     pub fn grant(&mut self, grants: &Grants, exclusive: &[Exclusive]) -> Vec<String> {
+        let id = self.prepared.id.to_string();
+        self.grant_to(&id, grants, exclusive)
+    }
+
+    /// Those of `grants` that would give nothing, since the plugin asks for nothing that they meet.
+    pub fn unasked(&self, grants: &Grants) -> Grants {
+        let specs = self.registration.tools.iter().map(|tool| tool.spec());
+        let tools: Vec<_> =
+            specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        authority::unasked(&self.registration.needs, &tools, has_hooks, grants)
+    }
+
+    /// Like [`Loaded::grant`], of a plugin that commands call something else than its id, since others have that.
+    pub fn grant_to(
+        &mut self,
+        words: &str,
+        grants: &Grants,
+        exclusive: &[Exclusive],
+    ) -> Vec<String> {
         let (mut directories, mut problems) = (Vec::new(), Vec::new());
         for grant in &grants.dirs {
             match Directory::open(grant, &self.prepared.rules) {
@@ -64,7 +87,7 @@ impl Loaded {
         unset.sort_unstable();
         unset.dedup();
         problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
-        let given = Given { grants, directories: &directories, values, exclusive, store };
+        let given = Given { words, grants, directories: &directories, values, exclusive, store };
         let hears =
             has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
         let authority = Authority::new(needs, specs(), &given);

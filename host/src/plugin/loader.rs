@@ -6,34 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use tempfile::TempDir;
-use tokio::sync::{Semaphore, watch};
-use wasmtime::component::Component;
+use tokio::sync::watch;
 
-use super::bindings::PluginPre;
-use super::compile::{self, Cache, CacheError, Compiler, LARGE_BYTES, Named};
-use super::contract::{self, Surface};
+use super::account::{Account, Accounts, LoadAs, Standing};
+use super::cache::{CacheError, Caches};
+use super::compile;
 use super::convert::{self, Exported};
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
 use super::imports::script::GuestScript;
 use super::instance::{PluginTool, Prepared, Values};
-use super::load_error::LoadError;
+use super::link::{Linked, Links};
+use super::load_error::{self, LoadError};
+use super::load_turns::{LoadTurns, Use};
 use super::loaded::{Facts, Loaded};
-use super::optional::Optional;
-use super::own::OwnBuilds;
 use super::read;
-use super::runner::{RunnerPlaces, Runners, runner_name};
+use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::secrets::Secrets;
-use super::store::Guest;
+use super::source::Source;
 use crate::authority::Variables;
 use crate::egress::Egress;
 use crate::limits::Limits;
+use crate::read::Place;
 use crate::script::{self, Language, Script, Stamp};
 use crate::store::Stores;
 use crate::text;
-use crate::tool::{Code, Meter, Origin, PluginId, Registration, SourceId, Tool};
-use crate::turns::Party;
+use crate::tool::{Meter, Origin, PluginId, Registration, SourceId, Tool};
+use crate::turns::{Party, Turn};
 
 /// What is shown of a `register` that refuses: the SDKs name what is allowed.
 const REFUSED_CHARS_MAX: usize = 600;
@@ -47,28 +46,23 @@ pub struct Candidate {
     pub folder: PathBuf,
     /// The file itself.
     pub path: PathBuf,
+    /// From where it is read.
+    pub place: Place,
 }
 
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
     engine: Arc<Engine>,
-    own_builds: OwnBuilds,
+    links: Links,
     own_sources: Vec<PathBuf>,
-    compiler: Compiler,
     rules: Arc<DirectoryRules>,
     stores: Stores,
     values: ArcSwap<Values>,
     egress: Egress,
     /// What it loads is probed.
-    decoy: Option<Arc<TempDir>>,
-    /// The plugins being compiled at this moment, by id.
-    now_compiling: watch::Sender<BTreeSet<String>>,
-    /// Compiling fills a core, so there are as many permits as cores.
-    compiling: Semaphore,
-    /// What takes seconds is compiled one at a time, so that the rest need not wait for it.
-    compiling_large: Semaphore,
-    /// Runners keep no plugin waiting that needs none.
-    compiling_runners: Semaphore,
+    is_probed: bool,
+    turns: LoadTurns,
+    accounts: Accounts,
     runners: Runners,
 }
 
@@ -83,22 +77,19 @@ impl Loader {
         instances_max: usize,
         egress: Egress,
     ) -> Result<Loader, EngineError> {
+        let accounts = Accounts::new(Arc::clone(&limits));
         let engine = Arc::new(Engine::start(limits, instances_max)?);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Loader {
             stores: Stores::new(None, Arc::clone(&engine.limits)),
+            links: Links::new(Arc::clone(&engine)),
             engine,
-            own_builds: OwnBuilds::default(),
             own_sources: Vec::new(),
-            compiler: Compiler::default(),
             rules: Arc::default(),
             values: ArcSwap::default(),
             egress,
-            decoy: None,
-            now_compiling: watch::Sender::default(),
-            compiling: Semaphore::new(cores),
-            compiling_large: Semaphore::new(1),
-            compiling_runners: Semaphore::new(1),
+            is_probed: false,
+            turns: LoadTurns::new(cores()),
+            accounts,
             runners: Runners::default(),
         })
     }
@@ -108,14 +99,14 @@ impl Loader {
     /// # Errors
     /// If it cannot be made, or others can enter it. The loader goes on without it.
     pub fn open_cache(&mut self, folder: &Path) -> Result<(), CacheError> {
-        self.compiler.cache = Some(Cache::open(folder)?);
+        self.links.compiler.caches = Some(Caches::open(folder)?);
         Ok(())
     }
 
     /// What is being compiled or waits for that, as it comes and goes: plugins by id, and runners,
     /// see [`runner_name`].
     pub fn compiling(&self) -> watch::Receiver<BTreeSet<String>> {
-        self.now_compiling.subscribe()
+        self.links.now_compiling.subscribe()
     }
 
     /// Bounds the directories that can be granted.
@@ -134,14 +125,10 @@ impl Loader {
         is_new
     }
 
-    /// From now on loads plugins to probe them: they see an empty directory wherever they were
-    /// granted none, nothing they require is asked for, and whatever they try is remembered.
-    ///
-    /// # Errors
-    /// If no temporary directory can be made.
-    pub fn probe(&mut self) -> std::io::Result<()> {
-        self.decoy = Some(Arc::new(tempfile::tempdir()?));
-        Ok(())
+    /// From now on loads plugins to probe them: nothing they require is asked for, and whatever
+    /// they try is remembered.
+    pub fn probe(&mut self) {
+        self.is_probed = true;
     }
 
     /// The state of the files of all runners.
@@ -169,7 +156,7 @@ impl Loader {
     /// [`compile_here`](super::compile_here). Without one the host compiles, and a hostile
     /// component can exhaust it.
     pub fn compile_with(&mut self, program: PathBuf) {
-        self.compiler.program = Some(program);
+        self.links.compiler.program = Some(program);
     }
 
     /// Says that whatever lies at these paths is made by whoever uses this host.
@@ -188,16 +175,25 @@ impl Loader {
             Some(language) => {
                 let runner = self.runner(language).await?;
                 let (path, limits) = (path.to_owned(), Arc::clone(&self.engine.limits));
-                let read = move || read::script(&path, &runner.digest, &limits);
+                let read = move || read::script(&Place::Own, &path, &runner.code.digest, &limits);
                 compile::digest(&compile::blocking(read).await??.pack())
             }
-            None => compile::digest(&read::component(path, &self.engine.limits).await?),
+            None => compile::digest(&self.own_bytes(path).await?),
         };
-        self.own_builds.add(&digest);
+        self.links.own_builds.add(&digest);
         Ok(())
     }
 
-    /// The digests of the runners that run scripts here.
+    /// Tells whether nothing has to be compiled for a plugin with this digest.
+    pub async fn is_compiled(&self, candidate: &Candidate, digest: &str) -> bool {
+        let Some(language) = script::language(&candidate.path) else {
+            return self.links.is_compiled(digest);
+        };
+        let runner = self.runners.digest(language, &self.engine.limits).await;
+        runner.is_ok_and(|runner| self.links.is_compiled(&runner))
+    }
+
+    /// The digests of the runners that run scripts here, and count.
     pub async fn runner_digests(&self) -> Vec<Arc<str>> {
         self.runners.known().await.iter().map(|runner| Arc::clone(&runner.digest)).collect()
     }
@@ -217,35 +213,97 @@ impl Loader {
         candidate: &Candidate,
         meter: &Arc<Meter>,
     ) -> Result<Loaded, LoadError> {
-        self.load_only(candidate, None, meter).await
+        self.load_as(candidate, &LoadAs::default(), meter).await
+    }
+
+    /// The same for a plugin that is not this user's own; see [`LoadAs`].
+    ///
+    /// # Errors
+    /// As [`Loader::load`]; or if the plugins of its folder have cost more than they may.
+    ///
+    /// # Cancel safety
+    /// As [`Loader::load`].
+    pub async fn load_as(
+        &self,
+        candidate: &Candidate,
+        load_as: &LoadAs,
+        meter: &Arc<Meter>,
+    ) -> Result<Loaded, LoadError> {
+        self.load_only(candidate, load_as, None, meter).await
     }
 
     /// Loads one plugin, if its bytes have this digest: nothing of others is compiled or run.
     ///
     /// # Errors
-    /// As [`Loader::load`]; or if the bytes are others.
+    /// As [`Loader::load_as`]; or if the bytes are others.
     ///
     /// # Cancel safety
     /// As [`Loader::load`].
     pub async fn load_kept(
         &self,
         candidate: &Candidate,
+        load_as: &LoadAs,
         digest: &str,
     ) -> Result<Loaded, LoadError> {
-        self.load_only(candidate, Some(digest), &Arc::default()).await
+        self.load_only(candidate, load_as, Some(digest), &Arc::default()).await
+    }
+
+    /// The plugin of a candidate is gone.
+    pub fn forget(&self, candidate: &Candidate) {
+        self.accounts.forget(candidate);
+    }
+
+    /// Waits for a turn to run what a load runs of a plugin beside `register`.
+    ///
+    /// # Errors
+    /// Never, as long as the loader lives.
+    pub async fn turn(&self, folder: &Path, standing: Standing) -> Result<Turn<'_>, LoadError> {
+        self.turns.register(standing, self.accounts.party(folder)).await
+    }
+
+    /// The digest of a candidate's bytes, as they are now: of a script, together with its runner's.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is a script without a runner.
+    pub async fn digest(
+        &self,
+        candidate: &Candidate,
+        load_as: &LoadAs,
+    ) -> Result<Arc<str>, LoadError> {
+        let limits = &self.engine.limits;
+        let _reading = self.turns.read(load_as.standing).await?;
+        let Some(language) = script::language(&candidate.path) else {
+            let bytes =
+                read::component(&candidate.place, &candidate.path, limits.component_bytes_max.0)
+                    .await?;
+            return Ok(compile::digest(&bytes));
+        };
+        let runner = self.runners.digest(language, limits).await?;
+        let (path, limits) = (candidate.path.clone(), Arc::clone(limits));
+        let place = candidate.place.clone();
+        let read = move || read::script(&place, &path, &runner, &limits);
+        Ok(compile::digest(&compile::blocking(read).await??.pack()))
+    }
+
+    /// The bytes of a component of the user's own.
+    async fn own_bytes(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
+        read::component(&Place::Own, path, self.engine.limits.component_bytes_max.0).await
     }
 
     async fn load_only(
         &self,
         candidate: &Candidate,
+        load_as: &LoadAs,
         only: Option<&str>,
         meter: &Arc<Meter>,
     ) -> Result<Loaded, LoadError> {
-        let Source { code, script, digest, bytes, packed } = self.source(candidate, only).await?;
+        let mut account = self.accounts.open(candidate, load_as);
+        let source = self.source(candidate, &mut account, only).await?;
+        let Source { code, script, digest, bytes, packed, unrecorded } = source;
         let prepared = Arc::new(self.prepare(candidate, &code, script));
         let Linked { surface, exported, .. } = &*code;
-        let own = self.own_builds.has(&digest) || self.own_sources.contains(&candidate.path);
-        let registered = self.register(&prepared, *exported, meter).await?;
+        let own = self.is_own(candidate, &digest);
+        let registered = self.register(&prepared, *exported, &account, meter).await?;
         let tool = |spec| Arc::new(PluginTool::new(spec, Arc::clone(&prepared))) as Arc<dyn Tool>;
         Ok(Loaded {
             registration: Registration {
@@ -278,104 +336,121 @@ impl Loader {
             },
             packed,
             own,
+            unrecorded,
             prepared,
         })
     }
 
     /// What a candidate is made of: a component of its own, or a script and its runner.
-    async fn source(&self, candidate: &Candidate, only: Option<&str>) -> Result<Source, LoadError> {
+    async fn source(
+        &self,
+        candidate: &Candidate,
+        account: &mut Account<'_>,
+        only: Option<&str>,
+    ) -> Result<Source, LoadError> {
         let limits = &self.engine.limits;
         if let Some(language) = script::language(&candidate.path) {
             let runner = self.runner(language).await?;
-            let (path, digest) = (candidate.path.clone(), Arc::clone(&runner.digest));
-            let limits = Arc::clone(limits);
-            let read = move || read::script(&path, &digest, &limits);
-            return Ok(Source::of_script(compile::blocking(read).await??, runner));
+            let _reading = self.turns.read(account.standing()).await?;
+            account.bytes_left()?;
+            let (path, digest) = (candidate.path.clone(), Arc::clone(&runner.code.digest));
+            let (limits, place) = (Arc::clone(limits), candidate.place.clone());
+            let read = move || read::script(&place, &path, &digest, &limits);
+            let read = compile::blocking(read).await??;
+            return self.of_script(candidate, read, runner, account);
         }
-        let bytes = read::component(&candidate.path, &self.engine.limits).await?;
+        let reading = self.turns.read(account.standing()).await?;
+        let (bytes_max, left) = (limits.component_bytes_max.0, account.bytes_left()?);
+        let (place, path) = (&candidate.place, &candidate.path);
+        let bytes = match read::component(place, path, bytes_max.min(left)).await {
+            // It is not too large, but what is left to its folder is too little.
+            Err(LoadError::TooLarge { given, .. }) if given <= bytes_max => {
+                return Err(account.held_too_much());
+            }
+            Err(LoadError::TooLarge { given, .. }) => {
+                return Err(LoadError::TooLarge { given, allowed: bytes_max });
+            }
+            read => read?,
+        };
         if only.is_some_and(|only| *compile::digest(&bytes) != *only) {
             return Err(LoadError::NotKept);
         }
-        if let Some(script) = Script::unpack(&bytes) {
+        if let Some(script) = script::unpack(&bytes, limits)? {
+            drop((bytes, reading));
             let runner = self.runner(script.language).await?;
-            if script.runner != *runner.digest {
+            if script.runner != *runner.code.digest {
                 return Err(LoadError::OtherRunner);
             }
-            return Ok(Source::of_script(script, runner));
+            return self.of_script(candidate, script, runner, account);
         }
         let length = bytes.len() as u64;
-        let permits =
-            if bytes.len() > LARGE_BYTES { &self.compiling_large } else { &self.compiling };
-        let code = self.link(&candidate.id.to_string(), bytes, permits).await?;
-        let digest = Arc::clone(&code.digest);
-        Ok(Source { code: Arc::new(code), script: None, digest, bytes: length, packed: None })
+        let digest = compile::digest(&bytes);
+        account.learn(&digest, self.is_own(candidate, &digest));
+        account.hold(length)?;
+        let name = candidate.id.to_string();
+        let file = (candidate, bytes);
+        let used_as = (Use::Plugin, &*name);
+        let code = self.links.link(&self.turns, used_as, file, reading, account).await?;
+        Ok(Source { code, script: None, digest, bytes: length, packed: None, unrecorded: None })
     }
 
-    async fn runner(&self, language: Language) -> Result<Arc<Linked>, LoadError> {
+    fn of_script(
+        &self,
+        candidate: &Candidate,
+        script: Script,
+        runner: Runner,
+        account: &mut Account<'_>,
+    ) -> Result<Source, LoadError> {
+        let source = Source::of_script(script, runner);
+        account.learn(&source.digest, self.is_own(candidate, &source.digest));
+        // Its text is held, and what has its digest.
+        account
+            .hold(source.bytes + source.packed.as_ref().map_or(0, |packed| packed.len() as u64))?;
+        Ok(source)
+    }
+
+    fn is_own(&self, candidate: &Candidate, digest: &str) -> bool {
+        self.links.own_builds.has(digest) || self.own_sources.contains(&candidate.path)
+    }
+
+    async fn runner(&self, language: Language) -> Result<Runner, LoadError> {
         let (path, stamp, mut known) = self.runners.find(language).await?;
         if let Some(runner) = known.as_ref().filter(|(of, _)| *of == stamp) {
-            return Ok(Arc::clone(&runner.1));
+            return Ok(runner.1.clone());
         }
-        let bytes = read::component(&path, &self.engine.limits).await?;
-        let runner =
-            Arc::new(self.link(&runner_name(language), bytes, &self.compiling_runners).await?);
-        *known = Some((stamp, Arc::clone(&runner)));
-        Ok(runner)
-    }
-
-    /// Compiles a component, or gets its code from the cache, and links it. What was compiled
-    /// before waits for nothing that is compiled now.
-    async fn link(
-        &self,
-        name: &str,
-        bytes: Vec<u8>,
-        permits: &Semaphore,
-    ) -> Result<Linked, LoadError> {
-        let digest = compile::digest(&bytes);
-        let surface = contract::read(&bytes)?;
-        let exported = exported(&surface);
-        let (engine, component) = match self.compiler.kept(&self.engine, &digest).await? {
-            Some(component) => (Arc::clone(&self.engine), component),
-            None => self.compile(name, bytes, permits, &digest).await?,
+        // A runner is the user's own, whoever needs it first.
+        let candidate = Candidate {
+            id: PluginId::from_stem(language.word())
+                .map_err(|error| LoadError::Internal(error.to_string()))?,
+            folder: PathBuf::new(),
+            path,
+            place: Place::Own,
         };
-        let misfit = |error: wasmtime::Error| LoadError::Link(compile::reason(&error));
-        let pre = engine.linker.instantiate_pre(&component).map_err(misfit)?;
-        let optional = Optional::find(exported, &pre).map_err(misfit)?;
-        let pre = PluginPre::new(pre).map_err(misfit)?;
-        Ok(Linked { engine, digest, surface, exported, pre, optional })
-    }
-
-    async fn compile(
-        &self,
-        name: &str,
-        bytes: Vec<u8>,
-        permits: &Semaphore,
-        digest: &Arc<str>,
-    ) -> Result<(Arc<Engine>, Component), LoadError> {
-        let _named = Named::new(&self.now_compiling, name);
-        let permit = permits.acquire().await;
-        let _permit = permit.map_err(|error| LoadError::Internal(error.to_string()))?;
-        let bytes: Arc<[u8]> = bytes.into();
-        if let Some(quick) = self.own_builds.engine(digest, &self.engine) {
-            match self.compiler.compile(&quick, Arc::clone(&bytes), digest).await {
-                Ok(component) => return Ok((quick, component)),
-                Err(error) => tracing::debug!(%error, "what compiles quickly does not know all"),
-            }
-        }
-        let component = self.compiler.compile(&self.engine, bytes, digest).await?;
-        Ok((Arc::clone(&self.engine), component))
+        let load_as = LoadAs::default();
+        let account = self.accounts.open(&candidate, &load_as);
+        let reading = self.turns.read(Standing::User).await?;
+        let bytes = self.own_bytes(&candidate.path).await?;
+        let (file, name) = ((&candidate, bytes), runner_name(language));
+        let used_as = (Use::Runner, &*name);
+        let code = self.links.link(&self.turns, used_as, file, reading, &account).await?;
+        // Of the bytes that were linked, whatever lies there by now.
+        let unrecorded = check_recorded(&candidate.path, &code.digest).err().map(Arc::new);
+        let runner = Runner { code, unrecorded };
+        *known = Some((stamp, runner.clone()));
+        Ok(runner)
     }
 
     fn prepare(
         &self,
         candidate: &Candidate,
-        code: &Linked,
+        code: &Arc<Linked>,
         script: Option<Arc<Script>>,
     ) -> Prepared {
         let id = candidate.id.to_string();
         Prepared {
             store: self.stores.of(&candidate.folder, &id),
             engine: Arc::clone(&code.engine),
+            code: Arc::clone(code),
             pre: code.pre.clone(),
             optional: code.optional.clone(),
             script: script.map(|script| GuestScript::new(script, &code.engine)),
@@ -385,7 +460,7 @@ impl Loader {
             stuck_opens: Arc::default(),
             client: self.egress.client(),
             habit: Arc::default(),
-            decoy: self.decoy.clone(),
+            is_probed: self.is_probed,
             values: self.values.load_full(),
             retired: watch::Sender::new(false),
             authority: OnceLock::new(),
@@ -396,85 +471,25 @@ impl Loader {
         &self,
         prepared: &Arc<Prepared>,
         exported: Exported,
+        account: &Account<'_>,
         meter: &Arc<Meter>,
     ) -> Result<convert::Registered, LoadError> {
         let limits = &self.engine.limits;
-        let time_max = limits.register_time_max;
-        let Ok(answer) = tokio::time::timeout(time_max, prepared.register(Arc::clone(meter))).await
-        else {
-            return Err(LoadError::RegisterTime(humantime::format_duration(time_max).to_string()));
-        };
-        let answer = answer.map_err(|error| match error.code {
-            Code::OutputTooLarge => LoadError::RegisterTooLarge(limits.registration_bytes_max.0),
-            _ => LoadError::RegisterStopped {
-                message: error.message,
-                log: last_words(error.stderr.as_deref().unwrap_or_default()),
-            },
-        })?;
+        let _turn = self.turns.register(account.standing(), account.party()).await?;
+        let time_max = account.register_time_left();
+        let (answer, took) = prepared.register(time_max, Arc::clone(meter)).await;
+        account.registered(took);
+        let answer = answer.ok_or_else(|| account.registered_too_long(time_max))?;
+        let answer = answer.map_err(|error| load_error::of_register(error, limits))?;
         let registration = answer.map_err(|message| {
             let message = convert::bounded(message, limits.error_bytes_max.as_usize());
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
         })?;
+        account.hold(convert::bytes(&registration))?;
         convert::registration(registration, exported, limits)
     }
 }
 
-/// A component that is compiled and linked.
-pub(super) struct Linked {
-    engine: Arc<Engine>,
-    pub(super) digest: Arc<str>,
-    surface: Surface,
-    exported: Exported,
-    pre: PluginPre<Guest>,
-    optional: Optional,
-}
-
-/// What a plugin is made of.
-struct Source {
-    code: Arc<Linked>,
-    script: Option<Arc<Script>>,
-    /// Of the component, or of the script and its runner.
-    digest: Arc<str>,
-    bytes: u64,
-    /// The script as bytes that have the digest.
-    packed: Option<Arc<[u8]>>,
-}
-
-impl Source {
-    fn of_script(script: Script, runner: Arc<Linked>) -> Source {
-        let packed: Arc<[u8]> = script.pack().into();
-        Source {
-            digest: compile::digest(&packed),
-            bytes: script.bytes(),
-            packed: Some(packed),
-            script: Some(Arc::new(script)),
-            code: runner,
-        }
-    }
-}
-
-fn exported(surface: &Surface) -> Exported {
-    let exports = |interface: &str| {
-        surface
-            .exports
-            .iter()
-            .any(|name| name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1.")))
-    };
-    Exported {
-        availability: exports("toolhost:plugin/availability"),
-        schema_override: exports("toolhost:plugin/schema-override"),
-        hooks: exports("toolhost:plugin/hooks"),
-    }
-}
-
-/// The last line that says something, of what a guest wrote before it died.
-fn last_words(stderr: &str) -> String {
-    let says_something = |line: &&str| {
-        let line = line.trim();
-        !line.is_empty() && !line.starts_with("note:")
-    };
-    match stderr.lines().rev().find(says_something) {
-        Some(line) => format!(" (its last words: {})", text::cut(line.trim(), 200)),
-        None => String::new(),
-    }
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::TICK;
 use super::priority::{be_idle, be_nicer};
+use crate::runtime::thread_time;
 use crate::tool::Meter;
 
 /// How long a guest may have a CPU before it counts as long.
@@ -263,12 +264,6 @@ impl Drop for Threads {
             runtime.shutdown_background();
         }
     }
-}
-
-/// How long this thread has had a CPU.
-fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Runs a guest on a thread that has a CPU only where no other wants it; ends without an answer if

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use wasmtime::Store;
 use wasmtime::component::InstancePre;
 
 use super::bindings::{availability, hooks, schema_override};
 use super::convert::{self, Exported};
 use super::instance::{PluginTool, Prepared, stopped};
 use super::rights::{Authority, Rights};
-use super::store::{self, Guest};
+use super::store::{self, Guest, GuestStore};
 use crate::authority;
 use crate::text;
 use crate::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
@@ -49,7 +48,7 @@ struct Patience {
 }
 
 impl Prepared {
-    async fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<Store<Guest>, String> {
+    async fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<GuestStore, String> {
         let transfer_bytes_max = self.engine.limits.transfer_bytes_max();
         let store = store::new(self, meter, None, transfer_bytes_max, rights).await;
         store.map_err(|error| format!("a granted directory is gone: {error}"))
@@ -91,7 +90,7 @@ impl Prepared {
         text
     }
 
-    fn stopped<T>(&self, answer: wasmtime::Result<T>, store: &Store<Guest>) -> Result<T, String> {
+    fn stopped<T>(&self, answer: wasmtime::Result<T>, store: &GuestStore) -> Result<T, String> {
         let limits = &self.engine.limits;
         let transfer_bytes_max = limits.transfer_bytes_max();
         answer.map_err(|error| {
@@ -113,7 +112,7 @@ impl PluginTool {
         else {
             return Ok(());
         };
-        if plugin.decoy.is_some() {
+        if plugin.is_probed {
             // It is to be seen how far it comes.
             return Ok(());
         }

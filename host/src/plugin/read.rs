@@ -1,13 +1,11 @@
 //! Files of plugins, read once: whole, and while nobody writes them.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use super::load_error::LoadError;
 use crate::limits::Limits;
+use crate::read::{Place, Problem, ReadError};
 use crate::script::{self, Script};
 
 /// How often a file is read again that changes while it is read.
@@ -15,12 +13,15 @@ const READS_MAX: usize = 5;
 /// How long to wait for its writer to finish.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Reads the bytes of a component; again, if it changes meanwhile.
-pub(super) async fn component(path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
-    let allowed = limits.component_bytes_max.0;
+/// Reads the bytes of a component, if these are at most `allowed`; again, if it changes meanwhile.
+pub(super) async fn component(
+    place: &Place,
+    path: &Path,
+    allowed: u64,
+) -> Result<Vec<u8>, LoadError> {
     for _ in 0..READS_MAX {
-        let path = path.to_owned();
-        let read = tokio::task::spawn_blocking(move || read_settled(&path, allowed));
+        let (place, path) = (place.clone(), path.to_owned());
+        let read = tokio::task::spawn_blocking(move || read_settled(&place, &path, allowed));
         let read = read.await.map_err(|error| LoadError::Internal(error.to_string()))?;
         if let Some(bytes) = read? {
             return Ok(bytes);
@@ -31,10 +32,15 @@ pub(super) async fn component(path: &Path, limits: &Limits) -> Result<Vec<u8>, L
 }
 
 /// Reads a script that stays the same meanwhile.
-pub(super) fn script(path: &Path, runner: &str, limits: &Limits) -> Result<Script, LoadError> {
+pub(super) fn script(
+    place: &Place,
+    path: &Path,
+    runner: &str,
+    limits: &Limits,
+) -> Result<Script, LoadError> {
     for _ in 0..READS_MAX {
         let before = script::stamp(path);
-        let read = Script::read(path, runner, limits);
+        let read = Script::read(place, path, runner, limits);
         if script::stamp(path) == before {
             return Ok(read?);
         }
@@ -46,60 +52,31 @@ pub(super) fn script(path: &Path, runner: &str, limits: &Limits) -> Result<Scrip
 /// Reads the bytes of a component, once.
 ///
 /// # Errors
-/// If it cannot be read, is no regular file or too large, or changes meanwhile.
-pub fn read_component(path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
-    read_settled(path, limits.component_bytes_max.0)?.ok_or(LoadError::Changing)
+/// If it cannot be read, is no regular file or too large, lies elsewhere than its place allows, or
+/// changes meanwhile.
+pub fn read_component(place: &Place, path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
+    read_settled(place, path, limits.component_bytes_max.0)?.ok_or(LoadError::Changing)
 }
 
-/// Reads a file if it is a regular one and stays the same meanwhile.
-fn read_settled(path: &Path, allowed: u64) -> Result<Option<Vec<u8>>, LoadError> {
-    let unreadable = |error: std::io::Error| LoadError::Unreadable(error.to_string());
-    // Without it, opening a pipe waits for a writer.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::from_ne_bytes(nonblocking.to_ne_bytes()))
-        .open(path)
-        .map_err(unreadable)?;
-    let before = file.metadata().map_err(unreadable)?;
-    check_regular(&before)?;
-    let too_large = |given: u64| LoadError::TooLarge { given, allowed };
-    if before.len() > allowed {
-        return Err(too_large(before.len()));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
-    (&file).take(allowed + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > allowed {
-        return Err(too_large(bytes.len() as u64));
-    }
-    Ok(unchanged(&file, path, &before, bytes.len() as u64).map_err(unreadable)?.then_some(bytes))
+/// Reads a file if it stays the same meanwhile.
+fn read_settled(place: &Place, path: &Path, allowed: u64) -> Result<Option<Vec<u8>>, LoadError> {
+    let file = place.open(path)?;
+    let bytes = file.bytes(allowed).map_err(refused)?;
+    Ok(file.stayed(path, bytes.len()).then_some(bytes))
 }
 
-/// Tells whether the file is still the one that was opened, and was not written to meanwhile.
-fn unchanged(
-    file: &File,
-    path: &Path,
-    before: &Metadata,
-    bytes_read: u64,
-) -> std::io::Result<bool> {
-    let stamp = |metadata: &Metadata| {
-        (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
-    };
-    let (after, named) = (file.metadata()?, std::fs::metadata(path)?);
-    Ok(stamp(before) == stamp(&after)
-        && stamp(before) == stamp(&named)
-        && before.len() == bytes_read)
+impl From<ReadError> for LoadError {
+    fn from(error: ReadError) -> LoadError {
+        refused(error.problem)
+    }
 }
 
-fn check_regular(metadata: &Metadata) -> Result<(), LoadError> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        return Ok(());
+/// The same without the name, which stands before the reason wherever a plugin is shown.
+fn refused(problem: Problem) -> LoadError {
+    match problem {
+        Problem::Absent(reason) | Problem::Unreadable(reason) => LoadError::Unreadable(reason),
+        Problem::NotRegular(what) => LoadError::NotAFile(what),
+        Problem::TooLarge { given, allowed } => LoadError::TooLarge { given, allowed },
+        other => LoadError::Elsewhere(other),
     }
-    Err(LoadError::NotAFile(match kind {
-        _ if kind.is_dir() => "a directory",
-        _ if kind.is_fifo() => "a named pipe",
-        _ if kind.is_socket() => "a socket",
-        _ => "a device",
-    }))
 }

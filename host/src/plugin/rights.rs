@@ -25,12 +25,14 @@ pub(super) struct Rights {
     pub(super) asks: Vec<Kind>,
     /// Names of variables that are asked for and not there.
     pub(super) variables_lacking: Vec<String>,
+    /// What commands call the plugin.
+    pub(super) words: Arc<str>,
 }
 
 impl Rights {
     /// What one tool asks for of what its plugin was granted; of a hook, the name is empty.
     fn new(needs: &[Need], requires_env: &[String], tool: &str, given: &Given<'_>) -> Rights {
-        let Given { grants, directories, values, exclusive, store } = given;
+        let Given { words, grants, directories, values, exclusive, store } = given;
         let directories = directories.iter().filter_map(|directory| {
             Some((directory.clone(), authority::access(needs, tool, &directory.grant)?))
         });
@@ -49,6 +51,7 @@ impl Rights {
         variables_lacking.retain(|name| !secrets.iter().any(|asked| asked.name == *name));
         Rights {
             asks,
+            words: Arc::from(*words),
             variables_lacking,
             directories: directories.collect(),
             variables: names.into_iter().filter_map(variable).collect(),
@@ -64,6 +67,11 @@ impl Rights {
         self.directories.push((directory, access));
     }
 
+    /// Tells whether a directory was granted, or could be.
+    pub(super) fn may_have_directories(&self) -> bool {
+        !self.directories.is_empty() || self.asks.contains(&Kind::Dirs)
+    }
+
     /// The sides of a call with these rights, of which it has touched none.
     pub(super) fn sides(&self) -> Sides {
         let held =
@@ -76,6 +84,8 @@ impl Rights {
 
 /// What a plugin was granted, as far as it is there.
 pub(super) struct Given<'a> {
+    /// What commands call it.
+    pub(super) words: &'a str,
     pub(super) grants: &'a Grants,
     pub(super) directories: &'a [Directory],
     pub(super) values: &'a Values,

@@ -1,11 +1,12 @@
 //! The secrets that one plugin was granted: by name for requests, all together for redaction.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::authority::SecretGrant;
-use crate::secret::{Redactor, SecretValue};
+use crate::secret::{Redactor, SecretValue, VALUE_BYTES_MIN};
 use crate::tool::{CallError, Content, ToolOutput};
 
 /// Values of secrets, by name. Shown without the values.
@@ -50,7 +51,7 @@ impl PluginSecrets {
 
     /// Takes every value out of a text.
     pub(super) fn redact(&self, text: &mut String) {
-        if let std::borrow::Cow::Owned(redacted) = self.redactor.text(text) {
+        if let Cow::Owned(redacted) = self.redactor.text(text) {
             *text = redacted;
         }
     }
@@ -72,6 +73,10 @@ impl PluginSecrets {
     }
 
     fn redact_strings(&self, value: &mut Value) {
+        if let Some(redacted) = self.redacted_numbers(value) {
+            *value = Value::String(redacted);
+            return;
+        }
         match value {
             Value::String(text) => self.redact(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_strings(item)),
@@ -83,6 +88,28 @@ impl PluginSecrets {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What stands in place of numbers that are the bytes of a text with a secret in it: the items
+    /// of an array, or the members of an object that are named by their places.
+    fn redacted_numbers(&self, value: &Value) -> Option<String> {
+        let bytes: Vec<u8> = match value {
+            Value::Array(items) if items.len() >= VALUE_BYTES_MIN => {
+                items.iter().map(byte).collect()
+            }
+            Value::Object(members) if members.len() >= VALUE_BYTES_MIN => {
+                let place = |name: &String| name.parse::<u64>().ok();
+                let placed = members.iter().filter_map(|(name, item)| Some((place(name)?, item)));
+                let mut placed: Vec<(u64, &Value)> = placed.collect();
+                placed.sort_by_key(|(place, _)| *place);
+                placed.into_iter().map(|(_, item)| byte(item)).collect()
+            }
+            _ => return None,
+        };
+        match self.redactor.bytes(&bytes) {
+            Cow::Owned(redacted) => Some(String::from_utf8_lossy(&redacted).into_owned()),
+            Cow::Borrowed(_) => None,
         }
     }
 
@@ -104,7 +131,7 @@ impl PluginSecrets {
                 Content::Json(text) => self.redact_json(text),
                 Content::Image { data, media_type } | Content::Audio { data, media_type } => {
                     self.redact(media_type);
-                    if let std::borrow::Cow::Owned(redacted) = self.redactor.bytes(data) {
+                    if let Cow::Owned(redacted) = self.redactor.bytes(data) {
                         *data = redacted;
                     }
                 }
@@ -115,5 +142,16 @@ impl PluginSecrets {
             }
         }
         output.structured.iter_mut().for_each(|text| self.redact_json(text));
+    }
+}
+
+/// The byte that an item of JSON stands for; one that no text has if it stands for none.
+fn byte(item: &Value) -> u8 {
+    let number = item.as_f64().filter(|number| number.fract() == 0.0);
+    match number {
+        Some(number) if (0.0..=255.0).contains(&number) => number as u8,
+        // Some programs write bytes with a sign.
+        Some(number) if (-128.0..0.0).contains(&number) => number as i8 as u8,
+        _ => 0xff,
     }
 }

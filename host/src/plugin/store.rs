@@ -1,19 +1,20 @@
 //! What belongs to one guest: its authority, its limits, and what it said on the way.
 
 use std::collections::HashSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
+use wasmtime::Store;
 use wasmtime::component::ResourceTable;
-use wasmtime::{ResourceLimiter, Store};
+use wasmtime::{AsContext, AsContextMut, StoreContext, StoreContextMut};
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::conduct::Conduct;
-use super::engine::{MemoryBudget, Running};
-use super::imports::files::{Files, StuckOpens};
+use super::engine::Running;
+use super::imports::files::{Files, Names, StuckOpens};
 use super::imports::http::GuestHttp;
 use super::imports::log::GuestLog;
 use super::imports::progress::GuestProgress;
@@ -21,19 +22,12 @@ use super::imports::roots::Roots;
 use super::imports::script::GuestScript;
 use super::imports::wasi::{StderrTail, context};
 use super::instance::Prepared;
+use super::memory::{
+    Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
+};
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
-use crate::limits::Limits;
 use crate::tool::{Meter, ProgressSink};
-
-/// Handles a guest may hold at once, and entries of its resource table: what stands behind one
-/// is memory of the host, up to some 100 KiB for a request.
-const HANDLES_MAX: usize = 1_024;
-/// Core modules, tables and memories of one component; Python has 14 core modules.
-const CORE_INSTANCES_MAX: usize = 64;
-const TABLES_MAX: usize = 8;
-/// What one element of a table takes: a pointer.
-const TABLE_ELEMENT_BYTES: u64 = 8;
 
 /// The data of one store.
 pub(super) struct Guest {
@@ -41,10 +35,15 @@ pub(super) struct Guest {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     requests: GuestHttp,
+    pub(super) head_bytes_max: usize,
     pub(super) stderr: StderrTail,
     pub(super) log: GuestLog,
     pub(super) progress: GuestProgress,
-    pub(super) memory: MemoryLimiter,
+    pub(super) memory: Arc<GuestMemory>,
+    limiter: MemoryLimiter,
+    handles: HandleMemory,
+    /// What nobody tells the end of.
+    held: Vec<Charge>,
     pub(super) meter: Arc<Meter>,
     pub(super) host_calls_max: u64,
     pub(super) conduct: Arc<Conduct>,
@@ -57,10 +56,47 @@ pub(super) struct Guest {
     stuck_opens_max: usize,
     listings: HashSet<u32>,
     roots: Roots,
-    /// Where the tool is probed.
-    decoys: Option<Vec<(u32, String)>>,
+    pub(super) names: Names,
+    is_probed: bool,
     _clock: Running,
+}
+
+/// A store with its place in the pool.
+///
+/// wasmtime drops a store's data before it frees what the instance had of the pool, so the place
+/// is no part of the data: it is given back when the store is gone.
+pub(super) struct GuestStore {
+    store: Store<Guest>,
+    // After the store: fields are dropped in their order.
     _place: OwnedSemaphorePermit,
+}
+
+impl Deref for GuestStore {
+    type Target = Store<Guest>;
+
+    fn deref(&self) -> &Store<Guest> {
+        &self.store
+    }
+}
+
+impl DerefMut for GuestStore {
+    fn deref_mut(&mut self) -> &mut Store<Guest> {
+        &mut self.store
+    }
+}
+
+impl AsContext for GuestStore {
+    type Data = Guest;
+
+    fn as_context(&self) -> StoreContext<'_, Guest> {
+        self.store.as_context()
+    }
+}
+
+impl AsContextMut for GuestStore {
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, Guest> {
+        self.store.as_context_mut()
+    }
 }
 
 /// Makes a store for one guest, with no other authority than its rights.
@@ -74,7 +110,7 @@ pub(super) async fn new(
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
     rights: Arc<Rights>,
-) -> wasmtime::Result<Store<Guest>> {
+) -> wasmtime::Result<GuestStore> {
     let engine = &plugin.engine;
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
@@ -82,29 +118,27 @@ pub(super) async fn new(
     table.set_max_capacity(HANDLES_MAX);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(limits.http_head_bytes_max.as_usize());
-    let wasi = context(&stderr, &rights, plugin.decoy())?;
+    let wasi = context(&stderr, &rights, &plugin.rules)?;
     let secrets = plugin.secrets();
     let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits);
+    let memory = GuestMemory::new(limits, &engine.memory, &meter);
     let place = Arc::clone(&engine.places).acquire_owned().await?;
     let guest = Guest {
         table,
         wasi,
         http,
-        requests: GuestHttp::new(&conduct, &plugin.client, &secrets, limits),
+        requests: GuestHttp::new(&conduct, &plugin.client, &secrets, &memory, limits),
+        head_bytes_max: limits.http_head_bytes_max.as_usize(),
         secrets,
         script: plugin.script.clone(),
         registers: false,
         stderr,
         log: GuestLog::new(&plugin.id, limits),
-        progress: GuestProgress::new(progress, limits, Instant::now()),
-        memory: MemoryLimiter {
-            allowed: limits.memory_bytes_max.0,
-            table_elements_max: limits.table_elements_max.0,
-            used: 0,
-            denied: None,
-            budget: Arc::clone(&engine.memory),
-            meter: Arc::clone(&meter),
-        },
+        progress: GuestProgress::new(progress, limits),
+        limiter: MemoryLimiter::new(&memory, limits),
+        handles: HandleMemory::new(&memory),
+        held: Vec::new(),
+        memory,
         meter: Arc::clone(&meter),
         host_calls_max: limits.host_calls_max.0 as u64,
         conduct,
@@ -112,17 +146,17 @@ pub(super) async fn new(
         stuck_opens_max: limits.stuck_opens_max.0,
         listings: HashSet::new(),
         roots: Roots::default(),
-        decoys: plugin.decoy().map(|_| Vec::new()),
+        names: Names::new(&plugin.rules),
+        is_probed: plugin.is_probed,
         _clock: engine.run_clock(),
-        _place: place,
     };
     let mut store = Store::new(&engine.wasmtime, guest);
-    store.limiter(|guest| &mut guest.memory);
+    store.limiter(|guest| &mut guest.limiter);
     store.set_hostcall_fuel(usize::try_from(transfer_bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
-    Ok(store)
+    Ok(GuestStore { store, _place: place })
 }
 
 impl Guest {
@@ -131,23 +165,56 @@ impl Guest {
         &mut self.table
     }
 
+    /// Says that what stands behind its handles is about to grow by at most so many bytes.
+    ///
+    /// # Errors
+    /// If the guest may have no more; the error ends the guest.
+    pub(super) fn foretell(&mut self, more: u64) -> Result<(), MemoryRefused> {
+        match self.handles.foretell(more, &mut self.table) {
+            true => Ok(()),
+            false => Err(MemoryRefused),
+        }
+    }
+
+    /// Takes memory that is given back when the guest ends.
+    ///
+    /// # Errors
+    /// If the guest may have no more; the error ends the guest.
+    pub(super) fn hold_to_the_end(&mut self, bytes: u64) -> Result<(), MemoryRefused> {
+        self.held.push(self.memory.charge(bytes)?);
+        Ok(())
+    }
+
+    /// Makes room for one handle more, before code of WASI that may make one: where there is no
+    /// memory for it, the table is full.
+    fn expect_handle(&mut self) {
+        let most = match self.foretell(HANDLE_BYTES) {
+            Ok(()) => HANDLES_MAX,
+            Err(MemoryRefused) => 0,
+        };
+        self.table.set_max_capacity(most);
+    }
+
     /// Its files: those of WASI, guarded.
     pub(super) fn files(&mut self) -> Files<'_> {
+        self.expect_handle();
         let inner = WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table };
         Files {
             inner,
             conduct: &self.conduct,
+            memory: &self.memory,
             stuck: &self.stuck_opens,
             stuck_max: self.stuck_opens_max,
             listings: &mut self.listings,
             roots: &mut self.roots,
-            decoys: self.decoys.as_mut(),
+            names: &mut self.names,
+            has_names: self.is_probed || self.conduct.rights.may_have_directories(),
         }
     }
 
     /// Tells whether the tool is probed.
     pub(super) fn is_probed(&self) -> bool {
-        self.decoys.is_some()
+        self.is_probed
     }
 
     /// The side of an either/or that the call is on; empty as long as it is on none.
@@ -177,112 +244,14 @@ impl super::bindings::types::Host for Guest {}
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.expect_handle();
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
 
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.expect_handle();
         WasiHttpCtxView { hooks: &mut self.requests, table: &mut self.table, ctx: &mut self.http }
-    }
-}
-
-/// Bounds the memory and the tables of one guest, and takes them from the budget of all.
-///
-/// A refused growth does not end the guest, which may well cope; but if it crashes afterwards,
-/// this is taken for the reason.
-pub(super) struct MemoryLimiter {
-    allowed: u64,
-    table_elements_max: usize,
-    used: u64,
-    denied: Option<Denied>,
-    budget: Arc<MemoryBudget>,
-    meter: Arc<Meter>,
-}
-
-/// What a guest asked for and did not get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Denied {
-    /// More memory than one guest may have.
-    Guest { asked: u64, allowed: u64 },
-    /// More memory than all guests together may have.
-    AllGuests { asked: u64, allowed: u64 },
-    /// More table elements than one table may have.
-    Table { asked: u64, allowed: u64 },
-}
-
-impl Denied {
-    /// The limit that refused it.
-    pub(super) fn limit(self) -> &'static str {
-        match self {
-            Denied::Guest { .. } => "memory_bytes_max",
-            Denied::AllGuests { .. } => Limits::MEMORY_ALL,
-            Denied::Table { .. } => "table_elements_max",
-        }
-    }
-}
-
-impl MemoryLimiter {
-    /// Takes `more` bytes, if the guest may have them and they are there.
-    fn take(&mut self, more: u64) -> bool {
-        let asked = self.used.saturating_add(more);
-        if asked > self.allowed {
-            self.denied = Some(Denied::Guest { asked, allowed: self.allowed });
-            return false;
-        }
-        if !self.budget.take(more) {
-            self.denied = Some(Denied::AllGuests { asked, allowed: self.budget.total() });
-            return false;
-        }
-        self.used = asked;
-        self.meter.saw_memory(asked);
-        true
-    }
-
-    pub(super) fn denied(&self) -> Option<Denied> {
-        self.denied
-    }
-}
-
-impl ResourceLimiter for MemoryLimiter {
-    fn memory_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
-        Ok(self.take((desired - current) as u64))
-    }
-
-    fn table_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
-        if desired > self.table_elements_max {
-            let (asked, allowed) = (desired as u64, self.table_elements_max as u64);
-            self.denied = Some(Denied::Table { asked, allowed });
-            return Ok(false);
-        }
-        Ok(self.take((desired - current) as u64 * TABLE_ELEMENT_BYTES))
-    }
-
-    fn instances(&self) -> usize {
-        CORE_INSTANCES_MAX
-    }
-
-    fn tables(&self) -> usize {
-        TABLES_MAX
-    }
-
-    fn memories(&self) -> usize {
-        1
-    }
-}
-
-impl Drop for MemoryLimiter {
-    fn drop(&mut self) {
-        self.budget.give_back(self.used);
     }
 }

@@ -78,6 +78,7 @@ impl Rules {
                 let page = book.open(build);
                 reason.clone_into(&mut page.reason);
                 self.failed(page, *at, *is_trial);
+                self.failed_for_several(book, build, *at, reason);
             }
             Event::Trial { at, until } => {
                 // Without a page, a trial succeeded elsewhere.
@@ -113,6 +114,24 @@ impl Rules {
             page.times = 1;
         }
         page.until = Some(at + self.length(page.times));
+    }
+
+    /// Failures of several callers count for all: then it is not what one of them sends.
+    fn failed_for_several(&self, book: &mut Book, build: &Build, at: u64, reason: &str) {
+        let of_callers = book
+            .plugins
+            .iter()
+            .filter(|page| page.build.caller.is_some() && page.build.is_same(build));
+        let counts: Vec<usize> =
+            of_callers.map(|page| page.failures.len()).filter(|count| *count > 0).collect();
+        if counts.len() < 2 || counts.iter().sum::<usize>() < self.failures_max {
+            return;
+        }
+        let page = book.open(&build.for_all());
+        if page.until.is_none() {
+            reason.clone_into(&mut page.reason);
+            (page.times, page.until) = (1, Some(at + self.length(1)));
+        }
     }
 
     /// How long the quarantine lasts that is the `times`th in a row.

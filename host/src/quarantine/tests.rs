@@ -13,7 +13,34 @@ fn rules() -> Rules {
 
 fn some_build() -> Build {
     let (source, folder) = ("plugin:x".to_owned(), "/plugins".to_owned());
-    Build { source, folder, digest: "d".to_owned() }
+    Build { source, folder, digest: "d".to_owned(), caller: Some("one".to_owned()) }
+}
+
+#[test]
+fn failures_of_several_callers_count_for_all() {
+    let mut book = Book::default();
+    let of = |caller: &str| Build { caller: Some(caller.to_owned()), ..some_build() };
+    let fail = |book: &mut Book, caller: &str, at| {
+        let event = Event::Failed { at, reason: "it crashed".to_owned(), is_trial: false };
+        rules().apply(book, &of(caller), &event).expect("no trial");
+    };
+    let for_all = |book: &mut Book| book.page(&some_build().for_all()).cloned();
+    // However often one caller's calls fail.
+    (0..5).for_each(|_| fail(&mut book, "one", START));
+    assert_eq!(for_all(&mut book), None);
+    assert_eq!(standing(&mut book, START), closed(60));
+    fail(&mut book, "two", START + SECOND);
+    let page = for_all(&mut book).expect("known for all");
+    assert_eq!(rules().standing(&page, START + SECOND), closed(60));
+    // A call that succeeds clears all of it.
+    rules().apply(&mut book, &some_build().for_all(), &Event::Succeeded).expect("no trial");
+    assert_eq!(book, Book::default());
+    // Two callers, but not often enough, and a minute later not any more.
+    fail(&mut book, "one", START);
+    fail(&mut book, "two", START);
+    assert_eq!(for_all(&mut book), None);
+    fail(&mut book, "two", START + 61 * SECOND);
+    assert_eq!(for_all(&mut book), None);
 }
 
 fn fail(book: &mut Book, at: u64, is_trial: bool) {

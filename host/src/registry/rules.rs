@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::tool::{Origin, Registration, SourceId, ToolName, ToolSpec};
+use crate::tool::{Origin, PluginAddress, Registration, SourceId, ToolName, ToolSpec};
 use crate::toolset;
 
 /// What one source wants: one name.
@@ -63,32 +63,35 @@ impl<'a> Claim<'a> {
     fn may_override(&self) -> bool {
         self.allow_tool_override || matches!(self.origin, Origin::Builtin | Origin::Bundled)
     }
+}
 
-    /// The place in which the claim's turn comes.
-    ///
-    /// The recorded owner of a name comes before others who want it, but a project's plugin
-    /// never before one of the user's own folder.
-    fn turn(&self, owners: &Owners) -> (u8, usize) {
-        // Most of the time, nobody has had any name.
-        let owned = (!owners.is_empty()).then(|| owners.get(&self.name.skeleton())).flatten();
-        let place = owned.and_then(|owners| owners.iter().position(|owner| owner == self.source));
-        let turn = match (self.origin, place.is_some()) {
-            (Origin::Builtin, _) => 0,
-            (Origin::Bundled, _) => 1,
-            (Origin::User | Origin::Mcp, true) => 2,
-            (Origin::User, false) => 3,
-            (Origin::Project, true) => 4,
-            (Origin::Project, false) => 5,
-            (Origin::Mcp, false) => 6,
-        };
-        (turn, place.unwrap_or_default())
-    }
+/// The place in which the turn of a source comes that claims a name.
+///
+/// The recorded owner of a name comes before others who want it, but a project's plugin never before
+/// one of the user's own folder. Within a place, the lower rank comes first, then the source.
+pub fn turn(origin: Origin, source: &SourceId, name: &ToolName, owners: &Owners) -> (u8, usize) {
+    // Most of the time, nobody has had any name.
+    let owned = (!owners.is_empty()).then(|| owners.get(&name.skeleton())).flatten();
+    let place = owned.and_then(|owners| owners.iter().position(|owner| owner == source));
+    let turn = match (origin, place.is_some()) {
+        (Origin::Builtin, _) => 0,
+        (Origin::Bundled, _) => 1,
+        (Origin::User | Origin::Mcp, true) => 2,
+        (Origin::User, false) => 3,
+        (Origin::Project, true) => 4,
+        (Origin::Project, false) => 5,
+        (Origin::Mcp, false) => 6,
+    };
+    (turn, place.unwrap_or_default())
 }
 
 /// Decides all claims, in their order. `owners` are the sources which had a name before.
 pub fn decide(claims: &[Claim<'_>], owners: &Owners) -> Vec<Verdict> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
-    let turns: Vec<_> = claims.iter().map(|claim| (claim.turn(owners), claim.rank)).collect();
+    let turns: Vec<_> = claims
+        .iter()
+        .map(|claim| (turn(claim.origin, claim.source, claim.name, owners), claim.rank))
+        .collect();
     order.sort_by(|&left, &right| {
         let by_source = || claims[left].source.cmp(claims[right].source);
         turns[left].cmp(&turns[right]).then_with(by_source).then(left.cmp(&right))
@@ -207,7 +210,12 @@ fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), 
 
 fn config_key(source: &SourceId) -> String {
     match source {
-        SourceId::Plugin { id, .. } => format!("`plugins.{id}.allow_tool_override = true`"),
+        SourceId::Plugin { id, folder } => {
+            let plugin = PluginAddress::in_folder(folder, id.clone());
+            // One that is only looked at may lie anywhere.
+            let plugin = plugin.written().unwrap_or_else(|| format!("FOLDER/{id}"));
+            format!("`plugins.\"{plugin}\".allow_tool_override = true`")
+        }
         SourceId::Builtin | SourceId::Mcp(_) => "`allow_tool_override = true`".to_owned(),
     }
 }

@@ -7,14 +7,17 @@
 use std::sync::Arc;
 
 use super::scan::Found;
-use super::{Pending, Remembered};
+use super::{Pending, Remembered, whose};
+use crate::authority::HookGrant;
 use crate::config::{Config, PluginConfig, Update};
 use crate::difference::{Surface, differences, differences_in_outline};
+use crate::limits::Limits;
 use crate::lock::Known;
-use crate::plugin::{Loaded, digest};
-use crate::script::Script;
+use crate::plugin::{Candidate, Loaded, RUNNER_REPAIR, Unrecorded, digest};
+use crate::script;
 use crate::store::Builds;
 use crate::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
+use crate::tool::PluginAddress;
 
 /// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
 const TOLD_MAX: usize = 20;
@@ -45,31 +48,59 @@ pub(super) enum Verdict {
     Suspect(Vec<String>),
     /// It does not serve: somebody has gone back to an earlier build.
     RolledBack,
+    /// It waits: it is a script, and its runner does not count.
+    Unrecorded(Arc<Unrecorded>),
 }
 
 /// What is said of one plugin, and remembered of it.
 pub(super) struct Case<'a> {
     pub(super) found: &'a Found,
     settings: PluginConfig,
-    /// The same for a bundled plugin, whose grants are of its id.
+    /// The same for the bundled plugin of its id, which it may be.
     bundled: PluginConfig,
-    /// What the operator's file grants to its id, and was not granted to it.
+    /// What the operator's file grants to it, and nobody has agreed to.
     pub(super) not_agreed: Vec<String>,
     pub(super) known: Option<&'a Known>,
     remembered: &'a Remembered,
+    limits: &'a Limits,
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(found: &'a Found, config: &Config, remembered: &'a Remembered) -> Case<'a> {
+    pub(super) fn new(
+        found: &'a Found,
+        config: &'a Config,
+        remembered: &'a Remembered,
+    ) -> Case<'a> {
         let candidate = &found.candidate;
         let known = remembered.lock.plugin(&candidate.folder, candidate.id.as_str());
-        let agreed = known.and_then(|known| known.grants.as_deref());
-        let settings = config.plugin(&candidate.id, &candidate.folder, agreed);
-        let all = config.plugins.get(&candidate.id).map(|plugin| &plugin.grants);
-        let mut not_agreed = all.cloned().unwrap_or_default().flags();
-        not_agreed.retain(|flag| agreed.is_some_and(|agreed| !agreed.contains(flag)));
-        let bundled = config.plugin(&candidate.id, &candidate.folder, None);
-        Case { found, settings, bundled, not_agreed, known, remembered }
+        let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
+        let settings = whose::may(config, &address, remembered);
+        let mut not_agreed = whose::said(config, &address, remembered).grants;
+        not_agreed.remove(&settings.grants);
+        let not_agreed = not_agreed.flags();
+        let bundled = PluginAddress::bundled(candidate.id.clone());
+        let bundled = whose::may(config, &bundled, remembered);
+        let limits = &config.limits;
+        Case { found, settings, bundled, not_agreed, known, remembered, limits }
+    }
+
+    /// What it was granted to hear of, whichever build of it lies there.
+    pub(super) fn hooks(&self) -> impl Iterator<Item = &HookGrant> {
+        self.settings.grants.hooks.iter().chain(&self.bundled.grants.hooks)
+    }
+
+    /// Tells whether it may replace tools of others, whichever build of it lies there.
+    pub(super) fn may_take_names(&self) -> bool {
+        self.settings.allow_tool_override || self.bundled.allow_tool_override
+    }
+
+    /// Whose grants a build has.
+    pub(super) fn address(&self, judged: Option<&Judged>) -> PluginAddress {
+        let Candidate { id, folder, .. } = &self.found.candidate;
+        match judged.is_some_and(|judged| judged.age.is_some()) {
+            true => PluginAddress::bundled(id.clone()),
+            false => PluginAddress::in_folder(folder, id.clone()),
+        }
     }
 
     /// What is said of the plugin, for one build of it.
@@ -81,9 +112,7 @@ impl<'a> Case<'a> {
     pub(super) fn judge(&self, loaded: Loaded) -> Judged {
         let facts = &loaded.facts;
         let surface = surface(&loaded);
-        // The bytes of one plugin under the name of another are a stranger's.
-        let key = (self.found.candidate.id.to_string(), facts.digest.to_string());
-        let age = self.remembered.bundled.get(&key).copied();
+        let age = self.age(&facts.digest);
         let verdict = self.verdict(&loaded, &surface, age.is_some());
         Judged { loaded, surface, verdict, age }
     }
@@ -91,6 +120,10 @@ impl<'a> Case<'a> {
     fn verdict(&self, loaded: &Loaded, surface: &Surface, is_bundled: bool) -> Verdict {
         if self.is_refused(&loaded.facts.digest) {
             return Verdict::RolledBack;
+        }
+        // Whatever was trusted, or is bundled, is so with a runner of ours.
+        if let Some(unrecorded) = &loaded.unrecorded {
+            return Verdict::Unrecorded(Arc::clone(unrecorded));
         }
         let trusted = self.known.and_then(|known| known.trusted.as_deref());
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
@@ -126,19 +159,32 @@ impl<'a> Case<'a> {
     }
 
     /// Tells whether this is the script that was trusted, run by a runner that came with another
-    /// version of this host: nobody else can bring one.
+    /// version of this host: one that was recorded when it was built there.
     fn has_only_another_runner(&self, loaded: &Loaded, trusted: &str) -> bool {
         let (Some(now), Some(state)) = (&loaded.packed, &self.remembered.state) else {
             return false;
         };
         let before = Builds::new(state).find(trusted).and_then(|path| std::fs::read(path).ok());
         let Some(before) = before.filter(|bytes| *digest(bytes) == *trusted) else { return false };
-        match (Script::unpack(now), Script::unpack(&before)) {
+        let unpacked = |bytes| script::unpack(bytes, self.limits).ok().flatten();
+        match (unpacked(now), unpacked(&before)) {
             (Some(now), Some(before)) => {
                 (now.language, now.modules) == (before.language, before.modules)
             }
             _ => false,
         }
+    }
+
+    /// Tells whether a build with this digest is bundled. The bytes of one plugin under the name of
+    /// another are a stranger's.
+    pub(super) fn is_bundled(&self, digest: &str) -> bool {
+        self.age(digest).is_some()
+    }
+
+    /// How many builds of the same bundled plugin are newer, if it is bundled.
+    fn age(&self, digest: &str) -> Option<usize> {
+        let key = (self.found.candidate.id.to_string(), digest.to_owned());
+        self.remembered.bundled.get(&key).copied()
     }
 
     /// Tells whether somebody has gone back from a build.
@@ -171,6 +217,10 @@ impl<'a> Case<'a> {
             }
             // What it says there is not repeated: this may come before a model.
             Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
+            // Nor where that is.
+            Verdict::Unrecorded(_) => {
+                "its runner is not the one that was recorded when it was built".to_owned()
+            }
         };
         let meanwhile = match (kept, &judged.verdict) {
             (Some(kept), _) => format!(
@@ -184,6 +234,10 @@ impl<'a> Case<'a> {
             Verdict::Suspect(places) => places.clone(),
             _ => Vec::new(),
         };
+        let repair = match &judged.verdict {
+            Verdict::Unrecorded(unrecorded) => Some(format!("{unrecorded}; {RUNNER_REPAIR}")),
+            _ => None,
+        };
         let build = self.known.and_then(|known| known.build.as_ref());
         let found = match (kept, build) {
             (Some(kept), _) => differences(&kept.surface, &judged.surface),
@@ -195,6 +249,7 @@ impl<'a> Case<'a> {
         Some(Pending {
             why,
             meanwhile,
+            repair,
             serves: kept.is_none() && judged.may_serve(),
             suspicions,
             differences: found.iter().take(TOLD_MAX).map(ToString::to_string).collect(),
@@ -215,7 +270,7 @@ impl Judged {
 
     /// Tells whether it serves where nothing else does.
     pub(super) fn may_serve(&self) -> bool {
-        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack)
+        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack | Verdict::Unrecorded(_))
     }
 
     /// Tells whether nothing is in its way.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Failed;
+use super::arriving::load_as;
 use super::reloader::{Reloader, What};
 use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
@@ -48,6 +49,7 @@ impl Reloader {
             if !stays {
                 *changed = true;
                 source.retire();
+                self.parts.loader.forget(&source.found.candidate);
             }
             stays
         });
@@ -93,11 +95,12 @@ impl Reloader {
         watcher.watch(&absolute.collect());
     }
 
-    /// Begins to load what has changed.
-    pub(super) fn start(&mut self) {
+    /// Begins to load what has changed; of `only` these files, if there are such.
+    pub(super) fn start(&mut self, only: Option<&BTreeSet<PathBuf>>) {
         let mut stale = Vec::new();
         let watcher = self.watcher.as_ref();
-        for (path, source) in &mut self.sources {
+        let is_wanted = |path: &PathBuf| only.is_none_or(|only| only.contains(path));
+        for (path, source) in self.sources.iter_mut().filter(|(path, _)| is_wanted(path)) {
             let is_written = || {
                 watcher.is_some_and(|watcher| {
                     watcher.is_written(path, &|file| file == path || script::is_module(file))
@@ -114,14 +117,15 @@ impl Reloader {
                 self.changed = true;
                 continue;
             }
-            stale.push(source.found.candidate.clone());
+            source.load_as = load_as(&source.found, &self.remembered);
+            stale.push((source.found.candidate.clone(), source.load_as.clone()));
         }
-        for candidate in stale {
+        for (candidate, load_as) in stale {
             let loader = Arc::clone(&self.parts.loader);
             let path = candidate.path.clone();
             self.spawn(path, None, async move {
                 let meter = Arc::new(Meter::default());
-                let loaded = loader.load(&candidate, &meter).await;
+                let loaded = loader.load_as(&candidate, &load_as, &meter).await;
                 What::Loaded(loaded, meter.usage())
             });
         }

@@ -1,9 +1,13 @@
 //! What the audit log is told of loads: one line for each file.
 
-use super::SourceStatus;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Ready, Shown, SourceStatus};
 use crate::audit::{Audit, Loaded, Trusted};
 use crate::registry::Catalog;
-use crate::tool::Origin;
+use crate::tool::{Origin, SourceId};
 
 /// Notes what became of files that were loaded; `catalog` has what was published of them.
 pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
@@ -29,8 +33,12 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
         if let (Some(source), Some(ready)) = (&status.source, ready)
             && ready.trusted_by_rule
         {
+            let folder = match source {
+                SourceId::Plugin { folder, .. } => Some(folder.clone()),
+                _ => None,
+            };
             let (what, digest) = (source.to_string(), ready.facts.digest.to_string());
-            audit.note(Trusted { what, digest, by: "same-needs" });
+            audit.note(Trusted { what, folder, digest, by: "same-needs" });
         }
     }
 }
@@ -43,4 +51,21 @@ fn in_a_word(origin: Origin) -> &'static str {
         Origin::Project => "project",
         Origin::Mcp => "mcp",
     }
+}
+
+/// Statuses that say something new, for the audit log; all, if what was before was not told.
+pub(super) fn news(before: &Shown, statuses: &[SourceStatus], was_told: bool) -> Vec<SourceStatus> {
+    let known: HashMap<&PathBuf, &SourceStatus> =
+        before.statuses.iter().map(|status| (&status.path, status)).collect();
+    let told = |status: &SourceStatus| {
+        let digest = |ready: &Ready| Arc::clone(&ready.facts.digest);
+        let state = status.state.as_ref().map(|ready| (digest(ready), ready.pending.clone()));
+        (state.map_err(Clone::clone), status.kept.as_deref().map(digest), status.loading)
+    };
+    let is_news = |status: &&SourceStatus| {
+        !status.loading
+            && (!was_told
+                || known.get(&status.path).is_none_or(|known| told(known) != told(status)))
+    };
+    statuses.iter().filter(is_news).cloned().collect()
 }

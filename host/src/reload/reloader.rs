@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use super::arriving::{self, Arriving};
 use super::gate::{self, Gate};
 use super::judge::Case;
 use super::settle::{Guards, Settled};
 use super::source::Source;
-use super::{Failed, Folder, Remembered, SourceStatus, note, remember};
+use super::{Failed, Folder, Remembered, SourceStatus, note, recorded, remember};
 use crate::audit::Audit;
 use crate::authority::Variables;
 use crate::config::Config;
@@ -44,6 +45,9 @@ pub struct ReloadSettings {
     pub reread: Option<Reread>,
     /// The files that it reads.
     pub configured_by: Vec<PathBuf>,
+    /// Where everything is loaded once: a tool that is wanted before all others. As soon as it can be
+    /// called, nothing else is loaded.
+    pub first: Option<String>,
 }
 
 /// Reads what the operator configured; it may block.
@@ -74,12 +78,18 @@ pub struct Parts {
 /// What became of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
+    /// It was looked what there is; or, where a tool is loaded before all others, that is done.
+    pub is_known: bool,
     /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
     pub started: bool,
+    /// Every file has loaded or failed at least once, or what it registers is known from before.
+    pub listed: bool,
     /// Every file has loaded or failed at least once.
     pub settled: bool,
     /// Sorted by path.
     pub statuses: Arc<Vec<SourceStatus>>,
+    /// What is yet to come.
+    pub arriving: Arc<Arriving>,
 }
 
 /// Keeps what is published in step with what lies in the folders.
@@ -107,7 +117,11 @@ pub struct Reloader {
     /// Why the configuration cannot be read anew.
     pub(super) misconfigured: Option<SourceStatus>,
     guards: Guards,
-    work: JoinSet<Done>,
+    /// Most files are not to be loaded.
+    pub(super) is_partial: bool,
+    /// ... and what was to be loaded first is there.
+    pub(super) is_first_there: bool,
+    pub(super) work: JoinSet<Done>,
     /// What is worked at, for those that break.
     working: HashMap<Id, Work>,
     pub(super) shown: watch::Sender<Shown>,
@@ -132,7 +146,7 @@ pub(super) struct Work {
 }
 
 /// What was worked at.
-struct Done {
+pub(super) struct Done {
     work: Work,
     what: What,
 }
@@ -175,6 +189,8 @@ impl Reloader {
             unsaved: None,
             misconfigured: None,
             guards: Guards::default(),
+            is_partial: false,
+            is_first_there: false,
             work: JoinSet::new(),
             working: HashMap::new(),
             shown,
@@ -195,13 +211,22 @@ impl Reloader {
     /// Dropping the future stops the loads. What was published stays.
     pub async fn run(mut self) {
         self.look().await;
+        self.recall().await;
+        if let Some(tool) = self.settings.first.clone()
+            && self.load_first(&tool).await
+        {
+            return;
+        }
         loop {
-            self.start();
+            self.start(None);
             // What is renamed is gone and new at once.
             self.take_more().await;
             // What is loaded once is published once; or twice, if a runner is compiled first.
-            let is_time =
-                self.watcher.is_some() || self.work.is_empty() || self.waits_for_runners();
+            let is_time = self.watcher.is_some()
+                || self.settings.first.is_some()
+                || self.work.is_empty()
+                || self.waits_for_runners()
+                || self.is_listed() && !self.shown.borrow().listed;
             if is_time && std::mem::take(&mut self.changed) {
                 self.publish().await;
             }
@@ -237,14 +262,26 @@ impl Reloader {
         true
     }
 
-    /// Tells whether nothing is being loaded but scripts whose runner is compiled.
+    /// Tells whether nothing is being loaded but scripts whose runner is compiled, and what is known
+    /// from before.
     fn waits_for_runners(&self) -> bool {
         let compiling = self.compiling.borrow();
         let waits = |work: &Work| {
-            script::language(&work.path)
-                .is_some_and(|language| compiling.contains(&runner_name(language)))
+            let source = self.sources.get(&work.path);
+            source.is_some_and(|source| source.recalled.is_some())
+                || script::language(&work.path)
+                    .is_some_and(|language| compiling.contains(&runner_name(language)))
         };
         self.working.values().all(waits)
+    }
+
+    /// Tells whether of every file is known what it registers, or why it does not.
+    fn is_listed(&self) -> bool {
+        let is_known = |source: &Source| source.file.is_some() || source.recalled.is_some();
+        // What is loaded to stand in for a file is waited for.
+        let stands_in = |work: &Work| work.kept.is_some();
+        let is_awaited = self.working.values().any(stands_in);
+        self.is_tried() && !is_awaited && self.sources.values().all(is_known)
     }
 
     /// Tells whether every file was read, or has had its time: one that is written again and again
@@ -281,7 +318,7 @@ impl Reloader {
     }
 
     /// Takes in what was worked at.
-    fn take(&mut self, done: Result<(Id, Done), JoinError>) {
+    pub(super) fn take(&mut self, done: Result<(Id, Done), JoinError>) {
         self.changed = true;
         let (Work { path, number, kept }, what) = match done {
             Ok((id, Done { work, what })) => {
@@ -361,15 +398,17 @@ impl Reloader {
             // What gives nothing is said when it serves.
             let _ = tried.grant(&settings.grants, &settings.exclusive);
         }
-        let limits = Arc::clone(&self.limits);
+        let (limits, loader) = (Arc::clone(&self.limits), Arc::clone(&self.parts.loader));
+        let (folder, standing) = (source.found.candidate.folder.clone(), source.load_as.standing);
         self.spawn(path.clone(), None, async move {
+            let _turn = loader.turn(&folder, standing).await;
             let passed = gate::pass(&tried, &limits).await;
             What::Passed(Box::new(loaded), passed)
         });
     }
 
     /// Publishes what there is, and tells what became of files.
-    async fn publish(&mut self) {
+    pub(super) async fn publish(&mut self) {
         let builds = self.remembered.state.as_deref().map(Builds::new);
         let mut wanted = Vec::new();
         let settled = super::settle::settle(
@@ -381,18 +420,21 @@ impl Reloader {
             (self.values, builds.as_ref()),
             &mut wanted,
         );
-        let Settled { mut statuses, seen, catalog, replaced } = settled;
+        let Settled { mut statuses, mut seen, catalog, replaced } = settled;
+        if self.is_partial {
+            // Whose a name is, is decided on the whole set.
+            seen.iter_mut().for_each(|seen| seen.names.clear());
+        }
         for loaded in replaced {
             loaded.retire();
         }
         for (path, digest, candidate) in wanted {
-            let is_busy = self.sources.get(&path).is_none_or(|source| source.busy.is_some());
-            if is_busy {
-                continue;
-            }
+            let source = self.sources.get(&path).filter(|source| source.busy.is_none());
+            let Some(source) = source else { continue };
+            let load_as = arriving::load_as(&source.found, &self.remembered);
             let (loader, builds) = (Arc::clone(&self.parts.loader), builds.clone());
             self.spawn(path, Some(digest.clone()), async move {
-                let loaded = loader.load_kept(&candidate, &digest).await;
+                let loaded = loader.load_kept(&candidate, &load_as, &digest).await;
                 if let (Err(LoadError::NotKept), Some(builds)) = (&loaded, builds)
                     && let Err(error) = builds.discard(&digest)
                 {
@@ -405,13 +447,22 @@ impl Reloader {
         statuses.sort_by(|left, right| left.path.cmp(&right.path));
         let before = self.shown.borrow().clone();
         let is_tried = self.is_tried();
-        let is_settled = before.settled || self.work.is_empty() && is_tried;
+        let is_settled = before.settled || self.work.is_empty() && is_tried && !self.is_partial;
         let is_started = before.started || is_settled || self.waits_for_runners() && is_tried;
-        if is_settled {
-            note(&self.parts.audit, &news(&before, &statuses), &catalog);
+        let is_listed = is_settled || before.listed || self.is_listed();
+        // Who waits for one tool goes on before all is settled.
+        let tells_early = self.settings.first.is_some();
+        if is_settled || tells_early {
+            let news = note::news(&before, &statuses, before.settled || tells_early);
+            note::note(&self.parts.audit, &news, &catalog);
         }
         let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
-        let remember = move || remember::remember(&remembered, &seen, &limits);
+        let unrecorded = self.unrecorded();
+        let remember = move || {
+            let lock = remember::remember(&remembered, &seen, &limits);
+            recorded::record(&remembered, &unrecorded);
+            lock
+        };
         let unsaved = match tokio::task::spawn_blocking(remember).await {
             Ok(Ok(lock)) => {
                 if let Some(lock) = lock {
@@ -429,27 +480,20 @@ impl Reloader {
             (Instant::now(), reason)
         });
         // What is told is remembered.
-        let is_same = (before.started, before.settled) == (is_started, is_settled);
-        if *before.statuses != statuses || !is_same {
+        let is_known = !self.is_partial || self.is_first_there;
+        let is_same = (before.is_known, before.started, before.listed, before.settled)
+            == (is_known, is_started, is_listed, is_settled);
+        let arriving = Arriving::of(&self.sources, &self.config, &self.remembered);
+        if *before.statuses != statuses || *before.arriving != arriving || !is_same {
             let statuses = Arc::new(statuses);
-            self.shown.send_replace(Shown { started: is_started, settled: is_settled, statuses });
+            self.shown.send_replace(Shown {
+                is_known,
+                started: is_started,
+                listed: is_listed,
+                settled: is_settled,
+                statuses,
+                arriving: Arc::new(arriving),
+            });
         }
     }
-}
-
-/// Statuses that say something new, for the audit log.
-fn news(before: &Shown, statuses: &[SourceStatus]) -> Vec<SourceStatus> {
-    let known: HashMap<&PathBuf, &SourceStatus> =
-        before.statuses.iter().map(|status| (&status.path, status)).collect();
-    let told = |status: &SourceStatus| {
-        let digest = |ready: &super::Ready| Arc::clone(&ready.facts.digest);
-        let state = status.state.as_ref().map(|ready| (digest(ready), ready.pending.clone()));
-        (state.map_err(Clone::clone), status.kept.as_deref().map(digest), status.loading)
-    };
-    let is_news = |status: &&SourceStatus| {
-        !status.loading
-            && (!before.settled
-                || known.get(&status.path).is_none_or(|known| told(known) != told(status)))
-    };
-    statuses.iter().filter(is_news).cloned().collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Remembered;
 use crate::difference::Outline;
 use crate::limits::Limits;
-use crate::lock::{self, Agreed, Build, Known, Lock, LockError, Owner, Pin};
+use crate::lock::{self, Agreed, Known, Lock, LockError, NamesOfFolders, Owner, Pin};
 use crate::registry::Catalog;
 use crate::store::{Builds, Kept, Worth};
 use crate::tool::{PluginId, SourceId, ToolName};
@@ -18,6 +18,8 @@ use crate::tool::{PluginId, SourceId, ToolName};
 pub(super) struct Seen {
     pub(super) folder: PathBuf,
     pub(super) id: PluginId,
+    /// It lies in a project, and nobody has vouched for it.
+    pub(super) of_stranger: bool,
     /// The file's build, if it is in order and not known yet as the last one.
     pub(super) build: Option<NewBuild>,
     /// The names it has, as a reader takes them; none for bundled plugins, which come first
@@ -73,7 +75,7 @@ pub(super) fn remember(
     }
     let (pruned, lock) = lock::change(state, |lock| {
         note(lock, seen, &|digest| kept.contains(digest), limits);
-        (prune(lock, &builds, limits), lock.clone())
+        (prune_builds(lock, &builds, limits), lock.clone())
     })?;
     if let Err(error) = pruned {
         tracing::warn!(%error, "old builds of plugins cannot be removed");
@@ -92,8 +94,15 @@ fn is_kept(builds: &Builds, bytes: &Kept, digest: &str, id: &str) -> bool {
 
 /// Puts what was seen into a lock.
 fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: &Limits) {
-    for Seen { folder, id, build, .. } in seen {
+    for Seen { folder, id, build, of_stranger, .. } in seen {
+        if lock.plugin(folder, id.as_str()).is_none() && !lock.has_room(folder) {
+            continue;
+        }
+        let remembered = build
+            .as_ref()
+            .map(|build| lock.build((folder, id.as_str()), &build.digest, &build.outline));
         let known = lock.plugin_mut(folder, id.as_str());
+        known.of_stranger = *of_stranger;
         let Some(build) = build else { continue };
         let last = known.build.as_ref().map(|build| build.digest.clone());
         if (known.trusted.clone(), last) != build.judged_by {
@@ -107,32 +116,34 @@ fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: 
         if build.trust {
             known.trust(&digest);
         }
-        known.build = Some(Build { digest, outline: build.outline.clone() });
+        known.build = remembered;
     }
     // A recorded owner that is there keeps its name, and so does one that is not looked at here.
     let here: BTreeSet<(&PathBuf, &str)> =
         seen.iter().map(|seen| (&seen.folder, seen.id.as_str())).collect();
+    let counted = &mut NamesOfFolders::default();
     for Seen { folder, id, names, .. } in seen {
         for name in names {
             let owners = lock.names.get(name).map(Vec::as_slice).unwrap_or_default();
             let is_here = |owner: &Owner| here.contains(&(&owner.folder, owner.id.as_str()));
             if !owners.iter().any(is_here) {
-                lock.own(name, Owner { folder: folder.clone(), id: id.to_string() });
+                lock.own(counted, name, Owner { folder: folder.clone(), id: id.to_string() });
             }
         }
     }
 }
 
 /// Removes builds that nobody mentions, and the oldest when there are too many bytes.
-fn prune(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Result<()> {
+fn prune_builds(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Result<()> {
     let mut worth: BTreeMap<String, Worth> = BTreeMap::new();
     for known in &lock.plugins {
         let last = known.build.as_ref().map(|build| (&build.digest, Worth::Last));
         let trusted = known.trusted.as_ref().map(|digest| (digest, Worth::Trusted));
         let kept = known.kept.iter().map(|digest| (digest, Worth::Older));
         for (digest, found) in kept.chain(last).chain(trusted) {
-            let known = worth.entry(digest.clone()).or_insert(found);
-            *known = found.max(*known);
+            let found = if known.of_stranger { Worth::Strangers } else { found };
+            let worth = worth.entry(digest.clone()).or_insert(found);
+            *worth = found.max(*worth);
         }
     }
     builds.prune(&worth, limits.kept_builds_bytes_max.0)
@@ -151,41 +162,30 @@ pub struct Trusted {
     pub outline: Outline,
 }
 
-/// Trusts builds, keeps them, and changes what else a person has decided at once.
+/// Trusts builds, and keeps them, for a lock that is about to be written; `prune` what is kept then.
 ///
 /// A build that cannot be kept is trusted all the same; a later one that is broken then has no
 /// stand-in. It blocks on files.
-///
-/// # Errors
-/// If the lock cannot be read or written, or is damaged.
-pub fn trust(
-    state: &Path,
-    trusted: &[Trusted],
-    limits: &Limits,
-    more: impl FnOnce(&mut Lock),
-) -> Result<(), LockError> {
-    let (builds, mut kept) = (Builds::new(state), BTreeSet::new());
-    for Trusted { pin, bytes, .. } in trusted {
-        if is_kept(&builds, bytes, &pin.digest, &pin.id) {
-            kept.insert(&pin.digest);
+pub fn trust(lock: &mut Lock, state: &Path, trusted: &[Trusted], limits: &Limits) {
+    let builds = Builds::new(state);
+    for Trusted { pin, outline, agreed, bytes } in trusted {
+        let is_kept = is_kept(&builds, bytes, &pin.digest, &pin.id);
+        lock.trust(pin, agreed);
+        let known = lock.plugin_mut(&pin.folder, &pin.id);
+        if is_kept {
+            keep(known, &pin.digest, limits);
         }
+        let build = lock.build((&pin.folder, &pin.id), &pin.digest, outline);
+        lock.plugin_mut(&pin.folder, &pin.id).build = Some(build);
     }
-    let pruned = lock::change(state, |lock| {
-        for Trusted { pin, outline, agreed, .. } in trusted {
-            lock.trust(pin, agreed);
-            let known = lock.plugin_mut(&pin.folder, &pin.id);
-            if kept.contains(&pin.digest) {
-                keep(known, &pin.digest, limits);
-            }
-            known.build = Some(Build { digest: pin.digest.clone(), outline: outline.clone() });
-        }
-        more(lock);
-        prune(lock, &builds, limits)
-    })?;
-    if let Err(error) = pruned {
+}
+
+/// Removes kept builds that a lock does not mention, and the oldest when there are too many bytes.
+/// It blocks on files.
+pub fn prune(lock: &Lock, state: &Path, limits: &Limits) {
+    if let Err(error) = prune_builds(lock, &Builds::new(state), limits) {
         tracing::warn!(%error, "old builds of plugins cannot be removed");
     }
-    Ok(())
 }
 
 /// Puts a build at the end of those that are kept.
@@ -210,7 +210,8 @@ mod tests {
             judged_by: (trusted.map(str::to_owned), last.map(str::to_owned)),
         };
         let id = PluginId::from_stem("weather").expect("an id");
-        Seen { folder: "/p".into(), id, build: Some(build), names: Vec::new() }
+        let folder = "/p".into();
+        Seen { folder, id, of_stranger: false, build: Some(build), names: Vec::new() }
     }
 
     #[test]
@@ -231,5 +232,34 @@ mod tests {
             (known(&lock).trusted, known(&lock).kept),
             (None, vec!["one".to_owned(), "two".to_owned()])
         );
+    }
+
+    #[test]
+    fn builds_of_strangers_make_way_for_those_of_the_user() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (mut lock, builds) = (Lock::default(), Builds::new(home.path()));
+        let mut limits = Limits::default();
+        limits.kept_builds_bytes_max.0 = 2_500;
+        let kept = |text: &str| {
+            let bytes: Arc<[u8]> = text.repeat(1_000).into_bytes().into();
+            let digest = crate::plugin::digest(&bytes);
+            assert!(builds.keep(&Kept::Bytes(bytes), &digest).expect("written"));
+            digest
+        };
+        let mut seen_of = |id: &str, of_stranger: bool, text: &str| {
+            let id = PluginId::from_stem(id).expect("an id");
+            let digest = kept(text);
+            let known = lock.plugin(Path::new("/p"), id.as_str());
+            let last = known.and_then(|known| Some(known.build.as_ref()?.digest.clone()));
+            let mut seen = Seen { id, of_stranger, ..seen(&digest, None, last.as_deref()) };
+            seen.build.as_mut().expect("a build").trust = false;
+            note(&mut lock, &[seen], &|_| true, &limits);
+            prune_builds(&lock, &builds, &limits).expect("pruned");
+            digest
+        };
+        let (first, second) = (seen_of("mine", false, "a"), seen_of("mine", false, "b"));
+        let strange = seen_of("strange", true, "c");
+        let found = |digest: &str| builds.find(digest).is_some();
+        assert_eq!((found(&first), found(&second), found(&strange)), (true, true, false));
     }
 }

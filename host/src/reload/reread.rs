@@ -72,7 +72,7 @@ impl Reloader {
     /// what is configured depends on it.
     fn remember_anew(&mut self) -> bool {
         let Some(state) = &self.remembered.state else { return false };
-        match Remembered::read(state) {
+        match Remembered::read(state, self.remembered.built.as_deref()) {
             Ok(remembered) if remembered.state.is_some() => {
                 let (lock, before) = (&remembered.lock, &self.remembered.lock);
                 let is_decided =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::lock::{self, LockError};
-use crate::script::Script;
+use crate::script;
 use crate::store::Builds;
 use crate::tool::PluginId;
 
@@ -128,6 +128,5 @@ fn can_run(builds: &Builds, digest: &str, runners: &[Arc<str>]) -> bool {
     let Some(bytes) = builds.find(digest).and_then(|path| std::fs::read(path).ok()) else {
         return false;
     };
-    Script::unpack(&bytes)
-        .is_none_or(|script| runners.iter().any(|runner| **runner == *script.runner))
+    script::runner_of(&bytes).is_none_or(|wanted| runners.iter().any(|runner| **runner == *wanted))
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::whose::named;
 use super::{Folder, SourceStatus};
 use crate::limits::Limits;
 use crate::plugin::{Candidate, Phase};
+use crate::read::{Place, Problem, ReadError};
 use crate::script;
 use crate::tool::{Origin, PluginId, SourceId};
 
@@ -16,12 +18,15 @@ pub(super) struct Found {
     pub(super) candidate: Candidate,
     pub(super) origin: Origin,
     pub(super) rank: usize,
+    /// The file, as whoever configured its folder wrote that.
+    pub(super) named: PathBuf,
     /// Why it is not even tried: other files of the folder have its id.
     pub(super) twins: Option<String>,
 }
 
-/// Returns the files with this id in `folders`, the highest rank first.
-pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate> {
+/// Returns the files with this id in `folders`, the highest rank first, each with its folder's
+/// origin.
+pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<(Candidate, Origin)> {
     let scanned = scan_all(folders, limits);
     let mut found: Vec<Found> = scanned
         .found
@@ -29,7 +34,12 @@ pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<Candidate
         .filter(|found| found.candidate.id == *id && found.twins.is_none())
         .collect();
     found.sort_by_key(|found| found.rank);
-    found.into_iter().map(|found| found.candidate).collect()
+    found.into_iter().map(|found| (found.candidate, found.origin)).collect()
+}
+
+/// The ids of what lies in `folders`.
+pub fn ids(folders: &[Folder], limits: &Limits) -> BTreeSet<PluginId> {
+    scan_all(folders, limits).found.into_iter().map(|found| found.candidate.id).collect()
 }
 
 /// What lies in all folders.
@@ -65,14 +75,19 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
         if !seen.insert(path.clone()) {
             continue;
         }
-        match scan(&path, limits) {
+        let place = match folder.place() {
+            Ok(place) => place,
+            Err(reason) => {
+                statuses.push(refused(folder.path.clone(), None, reason));
+                continue;
+            }
+        };
+        match scan(&path, &place, limits) {
             Ok((candidates, problems)) => {
                 let origin = folder.origin;
-                found.extend(candidates.into_iter().map(|(candidate, twins)| Found {
-                    candidate,
-                    origin,
-                    rank,
-                    twins,
+                found.extend(candidates.into_iter().map(|(candidate, twins)| {
+                    let named = named(&candidate.path, &folder.path);
+                    Found { candidate, origin, rank, named, twins }
                 }));
                 statuses.extend(problems);
             }
@@ -112,7 +127,11 @@ type Candidates = (Candidate, Option<String>);
 
 /// Lists the components and scripts of one folder. Of the folders in it, only those count that are
 /// scripts.
-fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceStatus>), Unlisted> {
+fn scan(
+    folder: &Path,
+    place: &Place,
+    limits: &Limits,
+) -> Result<(Vec<Candidates>, Vec<SourceStatus>), Unlisted> {
     let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
     let mut statuses = Vec::new();
     let files_max = limits.plugin_files_max.0;
@@ -122,8 +141,21 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceSt
                 "the folder holds more than `plugin_files_max` of {files_max} files, so what is new there is not loaded; plugins need a folder of their own"
             )));
         }
-        let path = entry.map_err(Unlisted::Io)?.path();
-        let Some(stem) = stem(&path) else { continue };
+        let entry = entry.map_err(Unlisted::Io)?;
+        let path = entry.path();
+        // Before anything asks what a link leads to.
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink())
+            && let Err(ReadError { problem: problem @ Problem::LeadsOut, .. }) = place.real(&path)
+        {
+            if may_be_a_plugin(&path) {
+                statuses.push(refused(path, None, problem.to_string()));
+            }
+            continue;
+        }
+        let Some(stem) = stem(&path) else {
+            statuses.extend(script::ignored(&path).map(|why| refused(path, None, why)));
+            continue;
+        };
         match PluginId::from_stem(&stem) {
             Ok(id) => candidates.entry(id).or_default().push(path),
             Err(error) => {
@@ -139,6 +171,7 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceSt
             id: id.clone(),
             folder: folder.to_owned(),
             path,
+            place: place.clone(),
         });
         found.extend(of_id.next().map(|first| (first, twins.clone())));
         let reason = twins.unwrap_or_default();
@@ -152,13 +185,21 @@ fn scan(folder: &Path, limits: &Limits) -> Result<(Vec<Candidates>, Vec<SourceSt
 
 /// The stem of what is a plugin by its name: a component, or a script. Hidden files are of no
 /// concern.
-fn stem(path: &Path) -> Option<String> {
+pub fn stem(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
     let extension = path.extension().unwrap_or_default();
     if extension.eq_ignore_ascii_case("wasm") && !name.starts_with('.') {
         return path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     }
     script::language(path).map(|_| script::stem(path))
+}
+
+/// Tells whether something may be a plugin by its name alone. A folder may be a script.
+fn may_be_a_plugin(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().unwrap_or_default();
+    let is_component = extension.eq_ignore_ascii_case("wasm");
+    !name.starts_with('.') && (extension.is_empty() || is_component || script::is_module(path))
 }
 
 /// Why files of one folder with one id are all refused, if there are several.

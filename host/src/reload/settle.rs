@@ -1,6 +1,6 @@
 //! The last step of a load: each plugin gets its authority, and all are published at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -9,14 +9,16 @@ use super::missing::MissingHooks;
 use super::reloader::Parts;
 use super::remember::{self, NewBuild, Seen};
 use super::source::Source;
-use super::{Failed, Pending, Ready, Remembered, SourceStatus};
+use super::{Failed, Pending, Ready, Remembered, SourceStatus, whose};
 use crate::authority::{Exclusive, Grants, HookGrant, Kind};
 use crate::config::Config;
 use crate::difference::changes;
 use crate::plugin::{Candidate, Loaded, Phase};
 use crate::registry::Catalog;
 use crate::store::{Builds, Kept};
-use crate::tool::{Hooks, Origin, PluginId, Registration, Rejection, SourceId};
+use crate::tool::{
+    Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
+};
 
 /// A build with its authority; the same as long as nothing of this changes.
 pub(super) struct Given {
@@ -24,6 +26,8 @@ pub(super) struct Given {
     exclusive: Vec<Exclusive>,
     /// Of the values of variables and secrets.
     values: u64,
+    /// What commands are to call the plugin.
+    words: String,
     loaded: Loaded,
     /// Grants that give nothing, each with the reason.
     idle: Vec<String>,
@@ -60,12 +64,19 @@ pub(super) fn settle(
     wanted: &mut Vec<(PathBuf, String, Candidate)>,
 ) -> Settled {
     let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
+    let mut registrations = Vec::new();
+    let mut all = whose::recorded(config, remembered);
     for source in sources.values() {
         let case = Case::new(&source.found, config, remembered);
         let Some(file) = source.judged(&case) else {
+            let address = case.address(None);
+            all.entry(address.id.clone()).or_default().insert(address);
             statuses.push(source.loading());
+            registrations.extend(source.registers(&case));
             continue;
         };
+        let address = case.address(file.as_ref().ok());
+        all.entry(address.id.clone()).or_default().insert(address);
         let kept = match &file {
             Ok(judged) if judged.is_in_order() => None,
             _ => {
@@ -79,7 +90,7 @@ pub(super) fn settle(
     }
     // Whoever comes first counts.
     plugins.sort_by_cached_key(Plugin::turn);
-    let (mut registrations, mut counted) = (Vec::new(), Vec::new());
+    let mut counted = Vec::new();
     let (mut seen, mut hearing, mut serving) = (Vec::new(), Vec::new(), Vec::new());
     let mut replaced = Vec::new();
     for mut plugin in plugins {
@@ -98,12 +109,12 @@ pub(super) fn settle(
                 counted.push((id.clone(), digest, bundled, path.clone()));
             }
         }
-        let (status, registration) = plugin.settle(twin, values, parts, &mut replaced);
+        let (status, registration) = plugin.settle(twin, &all, (values, parts), &mut replaced);
         if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
             && hears.hooks.is_some()
         {
             let granted = plugin.case.settings(serving).grants.clone();
-            hearing.push((hears.source.clone(), granted));
+            hearing.push((plugin.case.address(Some(serving)), granted));
         }
         let path = plugin.case.found.candidate.path.clone();
         let last = plugin.file.as_ref().ok().filter(|file| file.is_in_order());
@@ -153,7 +164,7 @@ type Counted = (PluginId, Arc<str>, bool, PathBuf);
 impl Source {
     /// What is told of a file that was not read yet.
     fn loading(&self) -> SourceStatus {
-        let Candidate { id, folder, path } = self.found.candidate.clone();
+        let Candidate { id, folder, path, .. } = self.found.candidate.clone();
         let reason = "it is being loaded".to_owned();
         let source = Some(SourceId::Plugin { id, folder });
         let refused = SourceStatus::refused(path, source, Phase::Read, reason);
@@ -187,7 +198,7 @@ impl Plugin<'_> {
 
     /// What is to be remembered of it.
     fn seen(&self) -> Seen {
-        let Candidate { id, folder, path } = self.case.found.candidate.clone();
+        let Candidate { id, folder, path, .. } = self.case.found.candidate.clone();
         let in_order = self.file.as_ref().ok().filter(|file| file.is_in_order());
         let known = self.case.known.and_then(|known| known.build.as_ref());
         let is_new = |file: &&Judged| known.is_none_or(|known| *known.digest != **file.digest());
@@ -201,19 +212,23 @@ impl Plugin<'_> {
                 known.map(|known| known.digest.clone()),
             ),
         });
-        Seen { folder, id, build, names: Vec::new() }
+        let is_trusted = self.serving().is_some_and(Judged::is_trusted);
+        let of_stranger = self.case.found.origin == Origin::Project && !is_trusted;
+        Seen { folder, id, of_stranger, build, names: Vec::new() }
     }
 
     /// Gives the build that serves its authority. Returns what is to be told, and published.
     fn settle(
         &mut self,
         twin: Option<PathBuf>,
-        values: u64,
-        parts: &Parts,
+        all: &BTreeMap<PluginId, BTreeSet<PluginAddress>>,
+        (values, parts): (u64, &Parts),
         replaced: &mut Vec<Loaded>,
     ) -> (SourceStatus, Option<Registration>) {
         let case = &self.case;
         let found = case.found;
+        let address = case.address(self.file.as_ref().ok());
+        let words = whose::words(&address, found.origin, &found.named, all);
         let ready = |judged: &Judged| Ready {
             origin: if judged.age.is_some() { Origin::Bundled } else { found.origin },
             trusted: judged.is_trusted(),
@@ -249,7 +264,8 @@ impl Plugin<'_> {
                 (None, Err(_)) => None,
             };
             if let Some(serving) = serving {
-                let idle = authorise(case, serving, self.source, (values, parts), replaced);
+                let idle =
+                    authorise(case, serving, (self.source, &words), (values, parts), replaced);
                 let published = Registration {
                     origin: if serving.age.is_some() { Origin::Bundled } else { found.origin },
                     rank: found.rank,
@@ -273,11 +289,11 @@ impl Plugin<'_> {
         {
             ready.pending = pending;
         }
-        let Candidate { id, folder, path } = found.candidate.clone();
+        let Candidate { id, folder, path, .. } = found.candidate.clone();
         let source = Some(SourceId::Plugin { id, folder });
         let (loading, usage) = (self.source.busy.is_some(), self.source.usage);
         let read = self.source.read.as_ref().map(|(stamp, _)| stamp.clone());
-        (SourceStatus { path, source, state, loading, read, kept, usage }, registration)
+        (SourceStatus { path, source, words, state, loading, read, kept, usage }, registration)
     }
 }
 
@@ -293,7 +309,7 @@ fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
 /// Stand-ins where hooks were granted that could stop or change a call, and are not there: a guard
 /// that is changed, damaged or removed must not let pass what it was to stop.
 #[derive(Default)]
-pub(super) struct Guards(HashMap<(PluginId, Option<PathBuf>), StandIn>);
+pub(super) struct Guards(HashMap<(PluginId, Option<Place>), StandIn>);
 
 /// What was granted, and what stands for it.
 type StandIn = (Vec<HookGrant>, Arc<dyn Hooks>);
@@ -303,10 +319,10 @@ impl Guards {
     fn of(
         &mut self,
         id: &PluginId,
-        folder: Option<&PathBuf>,
+        place: Option<&Place>,
         grants: &[HookGrant],
     ) -> Option<Arc<dyn Hooks>> {
-        let key = (id.clone(), folder.cloned());
+        let key = (id.clone(), place.cloned());
         if let Some((known, hooks)) = self.0.get(&key)
             && known == grants
         {
@@ -326,56 +342,69 @@ impl Guards {
 
     /// Puts them where they are needed.
     ///
-    /// The operator's grants name an id, and hold for the plugin that was given them; those of a
-    /// trusted project are for the plugin of its own folder. A plugin of the same id elsewhere
-    /// stands for neither.
+    /// A grant is of one plugin: of the same id elsewhere, none stands for it. A table of the
+    /// operator's that names only an id is met by whichever plugin of the id has its hooks; those of
+    /// a trusted project are for the plugin of its own folder.
     fn stand_in(
         &mut self,
         registrations: &mut Vec<Registration>,
         config: &Config,
-        hearing: &[(SourceId, Grants)],
+        hearing: &[(PluginAddress, Grants)],
     ) {
-        let project = config.project.as_ref();
-        let of_project = project.iter().flat_map(|project| {
-            project.plugins.iter().map(|(id, plugin)| (id, Some(&project.folder), plugin))
+        let of_project = config.project.iter().flat_map(|project| {
+            let place = Place::Folder(project.folder.clone());
+            project.plugins.iter().map(move |(id, plugin)| (id, Some(place.clone()), plugin))
         });
-        let of_operator = config.plugins.iter().map(|(id, plugin)| (id, None, plugin));
-        for (id, folder, plugin) in of_operator.chain(of_project) {
-            let is_it = |source: &SourceId| match source {
-                SourceId::Plugin { id: known, folder: its } => {
-                    known == id && folder.is_none_or(|folder| folder == its)
-                }
-                _ => false,
+        let of_ids = config.ids.iter().map(|(id, plugin)| (id, None, plugin));
+        let of_one = |(address, plugin)| {
+            let PluginAddress { id, place }: &PluginAddress = address;
+            (id, Some(place.clone()), plugin)
+        };
+        for (id, place, plugin) in config.plugins.iter().map(of_one).chain(of_ids).chain(of_project)
+        {
+            let is_it = |address: &PluginAddress| {
+                address.id == *id && place.as_ref().is_none_or(|place| *place == address.place)
             };
-            let is_there = hearing.iter().any(|(source, grants)| {
+            let is_there = hearing.iter().any(|(address, grants)| {
                 let has_all = plugin.grants.hooks.iter().all(|hook| grants.hooks.contains(hook));
-                is_it(source) && has_all
+                is_it(address) && has_all
             });
             if is_there {
-                self.0.remove(&(id.clone(), folder.cloned()));
+                self.0.remove(&(id.clone(), place));
                 continue;
             }
-            let Some(hooks) = self.of(id, folder, &plugin.grants.hooks) else { continue };
-            let mut own = registrations
-                .iter_mut()
-                .filter(|registration| is_it(&registration.source) && registration.hooks.is_none());
+            let Some(hooks) = self.of(id, place.as_ref(), &plugin.grants.hooks) else { continue };
+            let mut own = registrations.iter_mut().filter(|registration| {
+                registration.hooks.is_none() && is_it_of(registration, &is_it)
+            });
             match own.next() {
                 Some(registration) => registration.hooks = Some(hooks),
-                None => registrations.push(super::missing::alone(
-                    hooks,
-                    id,
-                    folder.cloned().unwrap_or_default(),
-                )),
+                None => {
+                    let folder = match &place {
+                        Some(Place::Folder(folder)) => folder.clone(),
+                        Some(Place::Bundled) | None => PathBuf::new(),
+                    };
+                    registrations.push(super::missing::alone(hooks, id, folder));
+                }
             }
         }
     }
+}
+
+/// Tells whether a plugin registers that is one of those.
+fn is_it_of(registration: &Registration, is_it: &dyn Fn(&PluginAddress) -> bool) -> bool {
+    let SourceId::Plugin { id, folder } = &registration.source else { return false };
+    is_it(&match registration.origin {
+        Origin::Bundled => PluginAddress::bundled(id.clone()),
+        _ => PluginAddress::in_folder(folder, id.clone()),
+    })
 }
 
 /// Gives a build what its plugin was granted, if it is trusted. Returns why a grant gives nothing.
 fn authorise(
     case: &Case<'_>,
     judged: &mut Judged,
-    source: &Source,
+    (source, words): (&Source, &str),
     (values, parts): (u64, &Parts),
     replaced: &mut Vec<Loaded>,
 ) -> Vec<String> {
@@ -390,15 +419,16 @@ fn authorise(
         let is_same = |given: &Given| {
             (&given.grants, &given.exclusive, given.values, &given.loaded.facts.digest)
                 == (&grants, &settings.exclusive, values, judged.digest())
+                && given.words == words
         };
         if !given.as_ref().is_some_and(is_same) {
             let mut loaded = match judged.loaded.is_granted() || values > 0 {
                 true => parts.loader.renew(&judged.loaded),
                 false => judged.loaded.clone(),
             };
-            let idle = loaded.grant(&grants, &settings.exclusive);
-            let exclusive = settings.exclusive.clone();
-            let now = Given { grants, exclusive, values, loaded, idle };
+            let idle = loaded.grant_to(words, &grants, &settings.exclusive);
+            let (exclusive, words) = (settings.exclusive.clone(), words.to_owned());
+            let now = Given { grants, exclusive, values, words, loaded, idle };
             if let Some(before) = given.replace(now) {
                 if before.loaded.facts.digest != *judged.digest() {
                     let found = changes(&surface(&before.loaded), &judged.surface);
@@ -412,11 +442,11 @@ fn authorise(
         judged.loaded = given.loaded.clone();
         given.idle.clone()
     };
-    let Candidate { id, path, .. } = &case.found.candidate;
+    let path = &case.found.candidate.path;
     if trusted {
         let given = |flag: &String| {
             format!(
-                "{flag} was not granted to the plugin of this folder; if it is meant for it, run `toolhost trust {id}`"
+                "{flag} stands in toolhost.toml, and nobody has granted it yet; if it is meant, run `toolhost trust {words}`"
             )
         };
         idle.extend(case.not_agreed.iter().filter(|_| judged.age.is_none()).map(given));
@@ -433,7 +463,7 @@ fn authorise(
     }
     idle.extend(pending.into_iter().map(|what| {
         format!(
-            "{what} is pending: nobody has trusted these bytes; look at them with `toolhost inspect {}`, then run `toolhost trust {id}`",
+            "{what} is pending: nobody has trusted these bytes; look at them with `toolhost inspect {}`, then run `toolhost trust {words}`",
             path.display()
         )
     }));

@@ -8,9 +8,11 @@ use tokio::task::AbortHandle;
 
 use super::Failed;
 use super::judge::{Case, Judged, Verdict};
+use super::recorded::Recalled;
 use super::scan::Found;
 use super::settle::Given;
-use crate::plugin::{Candidate, Loaded};
+use crate::plugin::{Candidate, LoadAs, Loaded};
+use crate::read::Place;
 use crate::script::Stamp;
 use crate::store::Builds;
 use crate::tool::Usage;
@@ -32,6 +34,8 @@ pub(super) struct Source {
     pub(super) before: Option<State>,
     /// Its files as they were when they were read last.
     pub(super) read: Option<State>,
+    /// As whose it is loaded.
+    pub(super) load_as: LoadAs,
     /// It is being loaded, or its examples run. There is one at a time.
     pub(super) busy: Option<AbortHandle>,
     /// What became of the file, once that is known.
@@ -49,6 +53,10 @@ pub(super) struct Source {
     pub(super) last: Option<Arc<str>>,
     /// What has changed since the build that served before.
     pub(super) changes: Mutex<Vec<String>>,
+    /// What it registers until it is loaded, as far as that is known.
+    pub(super) recalled: Option<Recalled>,
+    /// The digest of the build whose registration is recorded.
+    pub(super) recorded: Option<Arc<str>>,
     /// What has its authority.
     pub(super) given: Mutex<Option<Given>>,
 }
@@ -61,6 +69,7 @@ impl Source {
             now,
             before: None,
             read: None,
+            load_as: LoadAs::default(),
             busy: None,
             file: None,
             usage: Usage::default(),
@@ -70,6 +79,8 @@ impl Source {
             serving: None,
             last: None,
             changes: Mutex::default(),
+            recalled: None,
+            recorded: None,
             given: Mutex::default(),
         }
     }
@@ -128,7 +139,8 @@ impl Source {
                 && !self.unusable.contains_key(digest)
                 && let Some(path) = builds.and_then(|builds| builds.find(digest))
             {
-                let candidate = Candidate { path, ..self.found.candidate.clone() };
+                let place = Place::Own;
+                let candidate = Candidate { path, place, ..self.found.candidate.clone() };
                 wanted = Some((digest.to_owned(), candidate));
             }
         }

@@ -1,12 +1,15 @@
 //! What became of a file: the state of every plugin, in one place.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Ready;
 use crate::plugin::{LoadError, Phase};
-use crate::script::Stamp;
+use crate::script::{self, Stamp};
 use crate::tool::{SourceId, Usage};
+
+/// Characters of a file's name in what others are told.
+const PLACE_CHARS_MAX: usize = 100;
 
 /// One file of a plugins folder, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,9 @@ pub struct SourceStatus {
     pub path: PathBuf,
     /// The source, if the file's name is an id.
     pub source: Option<SourceId>,
+    /// What commands call it, so that they reach it and no other: its id; or, where others have the
+    /// id as well, `bundled/ID`, `user/ID` or its file.
+    pub words: String,
     /// What it is, or why it is no plugin.
     pub state: Result<Ready, Failed>,
     /// It is being loaded, for the first time or again.
@@ -34,6 +40,34 @@ pub struct Failed {
     pub phase: Phase,
     /// On one line, why, and what to do.
     pub reason: String,
+}
+
+impl Failed {
+    /// Why, for those who are not the user at the terminal: other programs, and models. What a
+    /// plugin's own code said, and with it what may stand in its file, is left out, but for the
+    /// file and line that it names.
+    pub fn told(&self) -> String {
+        let what = match self.phase {
+            Phase::Find | Phase::Read | Phase::Compile => return self.reason.clone(),
+            Phase::Register => "its `register` failed",
+            Phase::Examples => "one of its examples failed",
+        };
+        let place = place(&self.reason).map(|place| format!(" at {place}")).unwrap_or_default();
+        format!("{what}{place}; `toolhost list` shows why")
+    }
+}
+
+/// The first file of a script, with its line, that a text names.
+fn place(reason: &str) -> Option<String> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
+    reason.split(|letter| !is_of_name(letter) && letter != ':').find_map(|word| {
+        let mut parts = word.split(':');
+        let (file, line) = (parts.next()?, parts.next()?);
+        let is_line =
+            (1..=7).contains(&line.len()) && line.bytes().all(|byte| byte.is_ascii_digit());
+        let is_file = file.chars().count() <= PLACE_CHARS_MAX && script::is_module(Path::new(file));
+        (is_file && is_line).then(|| format!("{file}:{line}"))
+    })
 }
 
 /// What a plugin is at present.
@@ -80,7 +114,8 @@ impl SourceStatus {
         reason: String,
     ) -> SourceStatus {
         let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
-        SourceStatus { path, source, state, loading: false, read: None, kept: None, usage }
+        let words = path.display().to_string();
+        SourceStatus { path, source, words, state, loading: false, read: None, kept: None, usage }
     }
 }
 
@@ -106,5 +141,30 @@ impl fmt::Display for Status {
             Status::Failed => "failed",
             Status::Same => "same",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_told_the_place_alone() {
+        let told = |phase: Phase, reason: &str| Failed { phase, reason: reason.to_owned() }.told();
+        let why = "`toolhost list` shows why";
+        for (reason, expected) in [
+            (
+                "`register` says: words.py:3: NameError: name 'hunter2' is not defined",
+                format!("its `register` failed at words.py:3; {why}"),
+            ),
+            ("`register` says: hunter2: 7", format!("its `register` failed; {why}")),
+            (
+                "a.py:hunter2 b:1 lib/c.mjs:12:4",
+                format!("its `register` failed at lib/c.mjs:12; {why}"),
+            ),
+        ] {
+            assert_eq!(told(Phase::Register, reason), expected);
+        }
+        assert_eq!(told(Phase::Read, "a device"), "a device");
     }
 }

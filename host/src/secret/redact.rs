@@ -1,32 +1,43 @@
 //! Takes the values of secrets out of text, bytes and streams.
 //!
-//! Caught are the value itself and the forms in `forms`: JSON strings as common writers escape
-//! them, percent-encoding, base64 (both alphabets, whatever stands before it) and hexadecimal.
+//! Caught are the value itself, its `forms`, and these seen through `views`: any mixture of
+//! escapes (JSON, percent, HTML), also escaped twice; hexadecimal and decimal numbers, whatever
+//! stands between them; base64, whatever stands before it and however it is broken into lines.
 //! What overlaps goes together: where occurrences touch the same bytes, all of these bytes make
 //! way for one replacement, so that nothing of a value is left at its edge.
 //!
 //! Not caught is what is not contiguous or not a known form: a value that a server compresses,
-//! encrypts, hashes, reverses, writes in another character set or in base64 broken into lines;
-//! one encoded twice; one cut off by the end of the text; and one of which every result has only
-//! a part. Up to four bits of a value's first and last byte may stand in base64 characters that
-//! they share with their neighbours. So a secret is for hosts that one trusts to keep it.
+//! encrypts, hashes, reverses or writes in another character set or case; one encoded in two
+//! ways, such as base64 of hexadecimal; one cut off by the end of the text; and one of which every
+//! result has only a part. Up to four bits of a value's first and last byte may stand in base64
+//! characters that they share with their neighbours. So a secret is for hosts that one trusts to
+//! keep it.
+
+mod look;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::search::{KEY_BYTES, Search};
+use super::views::{Classes, Grams, Kinds, Numbers, Pairs, Text};
 use super::{SecretValue, check_name, forms};
+use look::{Hit, Look};
 
 /// How the usual replacement begins; the name and `]` follow.
 const BEGINNING: &str = "[REDACTED:";
 /// Stands in place of a value where the usual replacement could itself complete a value, such as
 /// one that ends with `[`. No value has this character, so it completes none.
 const NAMELESS: &str = "\u{fffd}\u{fffd}\u{fffd}";
+/// Bytes that are looked at in one go.
+const BLOCK_BYTES: usize = 64 << 10;
+/// When more than this is held back, it is looked at again only once it has grown by a part.
+const HELD_BYTES: usize = 4 << 10;
 
 /// Replaces the values of secrets by `[REDACTED:NAME]`. Cheap to clone.
 ///
@@ -44,6 +55,25 @@ struct Patterns {
     forms: Vec<Form>,
     /// What stands in place of each secret.
     replacements: Vec<String>,
+    /// The length of the longest form.
+    reach: usize,
+    numbers: Numbers,
+    pairs: Pairs,
+    base64: Classes,
+    grams: Grams,
+    /// The same for texts whose case does not count, once they are asked for.
+    folded: OnceLock<Box<Patterns>>,
+    /// Whether these are for such texts: what is decoded from one counts in lower case.
+    folds: bool,
+}
+
+/// What a form is, for the views that it may stand in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Plain,
+    Digits,
+    UpperDigits,
+    Base64,
 }
 
 struct Form {
@@ -52,6 +82,13 @@ struct Form {
     bytes: Zeroizing<Vec<u8>>,
     /// The index of its secret.
     secret: usize,
+    kind: Kind,
+}
+
+impl Form {
+    fn new(bytes: Zeroizing<Vec<u8>>, secret: usize, kind: Kind) -> Form {
+        Form { key: key(&bytes), bytes, secret, kind }
+    }
 }
 
 impl Redactor {
@@ -60,26 +97,18 @@ impl Redactor {
     /// It keeps copies of the values in memory. They are zeroed when the last clone is dropped,
     /// but for the first eight bytes of each form.
     pub fn new(secrets: &[(&str, &SecretValue)]) -> Redactor {
-        let mut forms = Vec::new();
+        let mut found = Vec::new();
         for (secret, (_, value)) in secrets.iter().enumerate() {
-            for bytes in forms::all(value.expose()) {
-                forms.push(Form { key: key(&bytes), bytes, secret });
-            }
+            let value = value.expose();
+            let mut add = |bytes, kind| found.push(Form::new(bytes, secret, kind));
+            forms::plain(value).into_iter().for_each(|form| add(form, Kind::Plain));
+            add(forms::hexadecimal(value), Kind::Digits);
+            add(forms::upper_hexadecimal(value), Kind::UpperDigits);
+            forms::base64(value).into_iter().for_each(|form| add(form, Kind::Base64));
         }
-        if forms.is_empty() {
+        if found.is_empty() {
             return Redactor { patterns: None };
         }
-        forms.sort_by(|left, right| {
-            let bytes = || {
-                right
-                    .bytes
-                    .len()
-                    .cmp(&left.bytes.len())
-                    .then(left.bytes.as_slice().cmp(&right.bytes))
-            };
-            left.key.cmp(&right.key).then_with(bytes).then(left.secret.cmp(&right.secret))
-        });
-        forms.dedup_by(|left, right| left.bytes == right.bytes);
         let named = |name: &str| {
             // A name that is none could have quotes.
             let name = if check_name(name).is_ok() { name } else { "SECRET" };
@@ -88,12 +117,10 @@ impl Redactor {
         let mut replacements: Vec<String> = secrets.iter().map(|(name, _)| named(name)).collect();
         let completes =
             |form: &Form| replacements.iter().any(|text| may_complete(text, &form.bytes));
-        if forms.iter().any(completes) {
+        if found.iter().any(completes) {
             replacements.fill(NAMELESS.to_owned());
         }
-        let all: Vec<&[u8]> = forms.iter().map(|form| form.bytes.as_slice()).collect();
-        let search = Search::new(&all);
-        Redactor { patterns: Some(Arc::new(Patterns { search, forms, replacements })) }
+        Redactor { patterns: Some(Arc::new(Patterns::new(found, replacements, false))) }
     }
 
     /// Tells whether there are no secrets, so that nothing is ever replaced.
@@ -123,9 +150,67 @@ impl Redactor {
         pass.map_or(Cow::Borrowed(bytes), Cow::Owned)
     }
 
+    /// Takes every value out of texts that a reader may put together: of each alone, and of one
+    /// and the next, also with a comma between them.
+    pub fn parts(&self, parts: &mut [Vec<u8>]) {
+        let Some(patterns) = &self.patterns else { return };
+        for between in [&b""[..], b", ", b","] {
+            let joined = parts.join(between);
+            // From the end, so that what is before stays where it is.
+            for (run, secret) in patterns.runs(&joined).into_iter().rev() {
+                let mut replacement = Some(patterns.replacements[secret].as_bytes());
+                let mut start = 0;
+                for part in &mut *parts {
+                    let end = start + part.len();
+                    let cut = run.start.max(start)..run.end.min(end);
+                    let next = end + between.len();
+                    if cut.start < cut.end {
+                        let replacement = replacement.take().unwrap_or_default();
+                        part.splice(
+                            cut.start - start..cut.end - start,
+                            replacement.iter().copied(),
+                        );
+                    }
+                    start = next;
+                }
+            }
+        }
+    }
+
+    /// Tells which of some names have a value in them, alone or with the next. Names have no case,
+    /// so that of the values does not count.
+    pub fn in_names(&self, names: &[&str]) -> Vec<bool> {
+        let mut found = vec![false; names.len()];
+        for run in self.folded_runs(&names.concat()) {
+            let mut start = 0;
+            for (name, found) in names.iter().zip(&mut found) {
+                let end = start + name.len();
+                *found |= run.start < end && start < run.end;
+                start = end;
+            }
+        }
+        found
+    }
+
+    /// Tells whether a value begins in the name of a field and ends behind it, as whoever reads the
+    /// line of the field sees it, or whoever joins the two. Case does not count.
+    pub fn spans_field(&self, name: &str, value: &str) -> bool {
+        ["", ":", ": "].iter().any(|between| {
+            let runs = self.folded_runs(&[name, between, value].concat());
+            runs.iter().any(|run| run.start < name.len() && name.len() < run.end)
+        })
+    }
+
+    /// Where values stand in a text whose case does not count.
+    fn folded_runs(&self, text: &str) -> Vec<Range<usize>> {
+        let Some(patterns) = &self.patterns else { return Vec::new() };
+        let runs = patterns.folded().runs(text.to_ascii_lowercase().as_bytes());
+        runs.into_iter().map(|(run, _)| run).collect()
+    }
+
     /// Starts to replace the values in bytes that come in chunks.
     pub fn stream(&self) -> RedactStream {
-        RedactStream { patterns: self.patterns.clone(), held: Vec::new(), covered: 0 }
+        RedactStream { patterns: self.patterns.clone(), held: Vec::new(), covered: 0, looked_at: 0 }
     }
 }
 
@@ -146,6 +231,8 @@ pub struct RedactStream {
     held: Vec<u8>,
     /// How many bytes at the beginning of `held` have made way for a replacement already.
     covered: usize,
+    /// How many bytes of `held` were looked at.
+    looked_at: usize,
 }
 
 impl RedactStream {
@@ -157,11 +244,17 @@ impl RedactStream {
         let mut data = chunk;
         if !self.held.is_empty() {
             self.held.extend_from_slice(&data);
+            // Whoever sends single bytes of what may be a long value has them looked at less often.
+            let looked_at = self.looked_at;
+            if looked_at > HELD_BYTES && self.held.len() < looked_at + looked_at / 4 {
+                return Bytes::new();
+            }
             data = Bytes::from(std::mem::take(&mut self.held));
         }
         let pass = patterns.pass(&data, self.covered, false);
         self.held.extend_from_slice(&data[pass.decided..]);
         self.covered = pass.covered;
+        self.looked_at = self.held.len();
         match pass.replaced {
             Some(bytes) => Bytes::from(bytes),
             None => {
@@ -201,6 +294,84 @@ struct Pass {
 }
 
 impl Patterns {
+    fn new(mut forms: Vec<Form>, replacements: Vec<String>, folds: bool) -> Patterns {
+        forms.sort_by(|left, right| {
+            let bytes = || {
+                right
+                    .bytes
+                    .len()
+                    .cmp(&left.bytes.len())
+                    .then(left.bytes.as_slice().cmp(&right.bytes))
+            };
+            left.key
+                .cmp(&right.key)
+                .then_with(bytes)
+                .then((left.kind, left.secret).cmp(&(right.kind, right.secret)))
+        });
+        forms.dedup_by(|left, right| left.bytes == right.bytes && left.kind == right.kind);
+        let all: Vec<&[u8]> = forms.iter().map(|form| form.bytes.as_slice()).collect();
+        let of = |kind: Kind| {
+            let forms = forms.iter().filter(move |form| form.kind == kind);
+            forms.map(|form| form.bytes.as_slice())
+        };
+        Patterns {
+            search: Search::new(&all),
+            reach: all.iter().map(|form| form.len()).max().unwrap_or_default(),
+            numbers: Numbers::new(of(Kind::Plain), of(Kind::Digits), folds),
+            pairs: Pairs::new(all.iter().copied()),
+            base64: Classes::base64(),
+            grams: Grams::new(of(Kind::Base64)),
+            folded: OnceLock::new(),
+            folds,
+            replacements,
+            forms,
+        }
+    }
+
+    /// The same for texts of lower case: of each value, and of each in lower case.
+    fn folded(&self) -> &Patterns {
+        self.folded.get_or_init(|| {
+            let mut forms = Vec::new();
+            for form in &self.forms {
+                let mut add = |bytes: &[u8], kind| {
+                    let bytes = Zeroizing::new(bytes.to_ascii_lowercase());
+                    forms.push(Form::new(bytes, form.secret, kind));
+                };
+                add(&form.bytes, form.kind);
+                let lower = Zeroizing::new(form.bytes.to_ascii_lowercase());
+                if let (Kind::Plain, Ok(lower)) = (form.kind, str::from_utf8(&lower)) {
+                    add(&forms::hexadecimal(lower), Kind::Digits);
+                    forms::base64(lower).iter().for_each(|form| add(form, Kind::Base64));
+                }
+            }
+            Box::new(Patterns::new(forms, self.replacements.clone(), true))
+        })
+    }
+
+    /// Looks at some bytes in every way: occurrences in their order, and how many bytes are
+    /// decided.
+    fn look(&self, data: &[u8], is_last: bool) -> (Vec<Hit>, usize) {
+        let mut look = Look::new(self, data.len());
+        look.look(Text { bytes: data, origins: None }, Kinds::ALL, 0, is_last);
+        let decided = if is_last { data.len() } else { look.decided() };
+        let mut hits = look.hits;
+        hits.retain(|hit| hit.start < decided);
+        hits.sort_by_key(|hit| (hit.start, Reverse(hit.end), hit.secret));
+        (hits, decided)
+    }
+
+    /// The runs of overlapping occurrences in whole bytes, each with the secret that begins it.
+    fn runs(&self, data: &[u8]) -> Vec<(Range<usize>, usize)> {
+        let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
+        for Hit { start, end, secret } in self.look(data, true).0 {
+            match runs.last_mut() {
+                Some((run, _)) if start < run.end => run.end = run.end.max(end),
+                _ => runs.push((start..end, secret)),
+            }
+        }
+        runs
+    }
+
     /// Looks at bytes of which `covered` at the beginning have made way already. With `last`
     /// nothing follows, and all is decided.
     fn pass(&self, data: &[u8], covered: usize, last: bool) -> Pass {
@@ -208,26 +379,25 @@ impl Patterns {
         let mut any = covered > 0;
         // Everything before has been replaced.
         let mut hidden = covered;
-        let mut at = 0;
-        let decided = loop {
-            let Some(start) = self.search.next(data, at) else {
-                break if last { data.len() } else { self.beginning(data) };
-            };
-            let found = self.at(&data[start..]);
-            if found.unfinished && !last {
-                break start;
-            }
-            if let Some((length, secret)) = found.longest {
+        let (mut decided, mut block) = (0, BLOCK_BYTES);
+        loop {
+            let end = data.len().min(decided + block);
+            let (hits, more) = self.look(&data[decided..end], last && end == data.len());
+            for hit in hits {
+                let start = decided + hit.start;
                 if start >= hidden {
                     replaced.extend_from_slice(&data[hidden..start]);
-                    replaced.extend_from_slice(self.replacements[secret].as_bytes());
+                    replaced.extend_from_slice(self.replacements[hit.secret].as_bytes());
                     any = true;
                 }
-                hidden = hidden.max(start + length);
+                hidden = hidden.max(decided + hit.end);
             }
-            // An occurrence may overlap the one before.
-            at = start + 1;
-        };
+            decided += more;
+            if end == data.len() {
+                break;
+            }
+            block = if more == 0 { 2 * block } else { BLOCK_BYTES };
+        }
         if any && hidden < decided {
             replaced.extend_from_slice(&data[hidden..decided]);
         }

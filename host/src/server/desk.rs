@@ -14,19 +14,21 @@ use crate::toolset::{Selection, Toolsets};
 pub(super) struct Desk {
     host: Arc<Host>,
     offer: Offer,
+    caller: String,
     /// With the generation of the catalog that it was made for.
     session: Mutex<(u64, Arc<Session>)>,
 }
 
 impl Desk {
-    pub(super) fn new(host: Arc<Host>, offer: Offer) -> Result<Desk, SessionError> {
+    /// `caller` is whom all of its sessions belong to.
+    pub(super) fn new(host: Arc<Host>, offer: Offer, caller: String) -> Result<Desk, SessionError> {
         let selection = match &offer {
             Offer::Toolsets(selection) => selection.clone(),
             // Until it is asked for.
             Offer::Platform { .. } => Selection { enabled: Some(Vec::new()), disabled: Vec::new() },
         };
-        let session = Mutex::new((u64::MAX, open(&host, selection)?));
-        Ok(Desk { host, offer, session })
+        let session = Mutex::new((u64::MAX, open(&host, &caller, selection)?));
+        Ok(Desk { host, offer, caller, session })
     }
 
     /// The session of this moment.
@@ -41,7 +43,7 @@ impl Desk {
             let enabled = Some(toolsets.platform(name, saved, &[]));
             let selection = Selection { enabled, disabled: disabled.clone() };
             if *session.1.selection() != selection {
-                match open(&self.host, selection) {
+                match open(&self.host, &self.caller, selection) {
                     Ok(opened) => session.1 = opened,
                     Err(error) => tracing::error!("the session stays as it was: {error}"),
                 }
@@ -63,6 +65,13 @@ impl Desk {
     }
 }
 
-fn open(host: &Host, selection: Selection) -> Result<Arc<Session>, SessionError> {
-    host.session(SessionSettings { selection, ..SessionSettings::default() })
+fn open(host: &Host, caller: &str, selection: Selection) -> Result<Arc<Session>, SessionError> {
+    host.session(SessionSettings {
+        selection,
+        caller: Some(caller.to_owned()),
+        exact_names: true,
+        keeps_structure: true,
+        turns_are_unbounded: !host.config().turn_is_bounded,
+        ..SessionSettings::default()
+    })
 }

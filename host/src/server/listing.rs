@@ -38,12 +38,12 @@ impl Listings {
         Listings { format, begun: Mutex::default() }
     }
 
-    /// Lists the tools that a session has now.
+    /// Lists the tools that a session has now, by what their checks said last.
     pub(super) async fn make(&self, host: &Host, session: &Session) -> Arc<Listing> {
-        let listed = host.definitions(session, Format::Mcp).await;
+        let listed = host.known_definitions(session, Format::Mcp).await;
         let mut values = listed.values.clone();
         if self.format != Format::Mcp {
-            let formed = host.definitions(session, self.format).await;
+            let formed = host.known_definitions(session, self.format).await;
             let schemas: HashMap<&str, &Value> =
                 formed.names.iter().map(String::as_str).zip(&formed.values).collect();
             for (name, value) in listed.names.iter().zip(&mut values) {

@@ -45,17 +45,38 @@ impl News {
     }
 }
 
-/// Tells a client that can hear it.
-pub(super) async fn tell(peer: &Peer<RoleServer>, (is_bad, line): (bool, String)) {
-    if peer.peer_info().is_none() {
+/// Tells a client that can hear it, and wants to hear what is so severe.
+pub(super) async fn tell(
+    peer: &Peer<RoleServer>,
+    least: LoggingLevel,
+    (is_bad, line): (bool, String),
+) {
+    let level = if is_bad { LoggingLevel::Error } else { LoggingLevel::Info };
+    if peer.peer_info().is_none() || severity(level) < severity(least) {
         return;
     }
-    let level = if is_bad { LoggingLevel::Error } else { LoggingLevel::Info };
     // A person may read it, and so may a model.
-    let line = text::sanitized(&text::one_line(&text::cut(&line, CHARS_MAX)));
+    let line = text::one_line(&text::cut(&line, CHARS_MAX));
+    let line = match is_bad {
+        true => text::sanitized(&line),
+        false => text::without_markup(&line).into_owned(),
+    };
     let message = LoggingMessageNotificationParam::new(level, json!(line));
     // A client that cannot be told has gone.
     let _ = peer.notify_logging_message(message).await;
+}
+
+fn severity(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
 }
 
 fn problem(status: &SourceStatus) -> Option<String> {
@@ -64,7 +85,7 @@ fn problem(status: &SourceStatus) -> Option<String> {
         None => "",
     };
     match &status.state {
-        Err(reason) => Some(format!("{reason}{meanwhile}")),
+        Err(failed) => Some(format!("{}{meanwhile}", failed.told())),
         Ok(ready) => ready.pending.as_ref().map(|pending| {
             format!("it waits for the operator: {}; {}", pending.why, pending.meanwhile)
         }),
@@ -88,11 +109,17 @@ mod tests {
     fn a_failure_is_told_once() {
         let shown = |reason: &str, loading: bool| {
             let path = PathBuf::from("/p/say.wasm");
-            let state = Err(Failed { phase: Phase::Register, reason: reason.to_owned() });
+            let state = Err(Failed { phase: Phase::Compile, reason: reason.to_owned() });
             let usage = Usage::default();
+            let (words, source) = ("say".to_owned(), None);
             let status =
-                SourceStatus { path, source: None, state, loading, read: None, kept: None, usage };
-            Shown { started: true, settled: true, statuses: Arc::new(vec![status]) }
+                SourceStatus { path, source, words, state, loading, read: None, kept: None, usage };
+            Shown {
+                started: true,
+                settled: true,
+                statuses: Arc::new(vec![status]),
+                ..Shown::default()
+            }
         };
         let mut news = News::default();
         assert_eq!(news.of(&shown("it is being loaded", true)), []);

@@ -1,32 +1,30 @@
 //! Progress of one call, told to the client that asked for it.
 //!
-//! The protocol wants numbers that grow, and none once the result is out. So reports go through
-//! a queue of their own, which is told in full before the call's result is returned; what a slow
-//! client has no room for is left out.
+//! The protocol wants numbers that grow, and none once the result is out. So what was reported
+//! last is told before the call's result is returned; while a slow client has not read a report,
+//! newer ones take each other's place.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
 use crate::tool::{Progress, ProgressSink};
-
-/// Reports that wait for a client; a guest may make no more than a few a second.
-const WAITING_MAX: usize = 64;
 
 /// The progress of one call.
 pub(super) struct Reports {
     token: ProgressToken,
     peer: Peer<RoleServer>,
-    sender: Arc<Mutex<Option<mpsc::Sender<Progress>>>>,
-    waiting: mpsc::Receiver<Progress>,
+    /// Taken when the call has ended.
+    sender: Arc<Mutex<Option<watch::Sender<Option<Progress>>>>>,
+    latest: watch::Receiver<Option<Progress>>,
 }
 
 impl Reports {
     pub(super) fn new(token: ProgressToken, peer: Peer<RoleServer>) -> Reports {
-        let (sender, waiting) = mpsc::channel(WAITING_MAX);
-        Reports { token, peer, sender: Arc::new(Mutex::new(Some(sender))), waiting }
+        let (sender, latest) = watch::channel(None);
+        Reports { token, peer, sender: Arc::new(Mutex::new(Some(sender))), latest }
     }
 
     /// What the call reports to.
@@ -35,15 +33,14 @@ impl Reports {
         ProgressSink::new(move |progress| {
             let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(sender) = &*sender {
-                // Without room, it is left out.
-                let _ = sender.try_send(progress);
+                sender.send_replace(Some(progress));
             }
         })
     }
 
     /// Runs the call, and tells what it reports.
     pub(super) async fn tell_during<T>(self, call: impl Future<Output = T>) -> T {
-        let Reports { token, peer, sender, mut waiting } = self;
+        let Reports { token, peer, sender, mut latest } = self;
         let call = async {
             let done = call.await;
             sender.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -51,7 +48,10 @@ impl Reports {
         };
         let tell = async {
             let mut last = f64::NEG_INFINITY;
-            while let Some(Progress { done, total, message }) = waiting.recv().await {
+            // The last is told also where the call has ended meanwhile.
+            while latest.changed().await.is_ok() {
+                let report = latest.borrow_and_update().clone();
+                let Some(Progress { done, total, message }) = report else { continue };
                 // Also false for what is no number.
                 if !done.is_finite() || done <= last {
                     continue;

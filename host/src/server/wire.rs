@@ -1,146 +1,295 @@
-//! The messages of one connection: bounded, counted, and what the end of it means.
+//! The messages of one connection: read, counted, and answered where they are none.
 //!
-//! Reading stops while too many requests are open, so a client that asks and never reads fills
-//! its own pipe and not our memory. The end of input is the client's way to leave, but also how
-//! a script ends that asks a few things in one go; so what is under way has a moment to be
-//! answered before everything is dropped.
+//! Every request gets an answer, also one that is broken, too long or one too many, by its id
+//! where that can be read. Reading never waits for the client to read, so its cancellations are
+//! heard and its end is seen whatever else it does. The end of input is the client's way to
+//! leave, but also how a script ends that asks a few things in one go; so what is under way has
+//! a moment to be answered before everything is dropped.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta, JsonRpcMessage,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock,
+    ErrorCode, ErrorData, GetMeta, JsonRpcMessage, ProtocolVersion, RequestId,
+    ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
-/// Requests open at once; further ones are not read.
-const OPEN_MAX: usize = 1_024;
+use super::lines::{Line, Lines};
+use super::scan::Seen;
+use super::traffic::{Era, Refusal, Stage, Traffic, busy, error_line};
+use crate::json;
+use crate::limits::Limits;
+use crate::text;
+use crate::tool::{CallError, Code};
+
 /// How long requests may go on when no more will come.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// How far a connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Messages come and go.
-    Open,
-    /// No more will come.
-    Closing,
-    /// Nobody is there.
-    Gone,
-}
+/// Memory that a value takes besides its text, about.
+const VALUE_BYTES: u64 = 40;
+/// Characters of a broken request's method that are echoed.
+const METHOD_CHARS_MAX: usize = 60;
+/// Characters of a broken message's cause that are said.
+const CAUSE_CHARS_MAX: usize = 200;
 
 /// One connection.
-pub(super) struct Wire<R: AsyncRead, W: AsyncWrite> {
-    lines: AsyncRwTransport<RoleServer, R, W>,
+pub(super) struct Wire<R> {
+    lines: Lines<R>,
+    line_bytes_max: usize,
     traffic: Arc<Traffic>,
-    /// The client has said in which way it will talk. Before that, the library takes requests
-    /// and nothing else.
-    is_settled: bool,
-    /// When input ended.
+    /// When the host is to stop, whatever the client does.
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When no more messages came.
     ended: Option<Instant>,
+    /// Writes; it ends with this.
+    _writer: AbortOnDropHandle<()>,
 }
 
-struct Traffic {
-    stage: watch::Sender<Stage>,
-    open: Mutex<HashSet<RequestId>>,
-    /// Tells how many are open.
-    count: watch::Sender<usize>,
+/// A message that is no request, as far as it is looked at to say why.
+#[derive(Deserialize)]
+struct Broken {
+    jsonrpc: Option<Value>,
+    method: Option<Value>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
 }
 
-impl<R, W> Wire<R, W>
-where
-    R: AsyncRead + Send + Unpin,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
-    /// A line of more than `line_bytes_max` is dropped.
-    pub(super) fn new(input: R, output: W, line_bytes_max: usize) -> Wire<R, W> {
-        let traffic = Traffic {
-            stage: watch::Sender::new(Stage::Open),
-            open: Mutex::default(),
-            count: watch::Sender::new(0),
-        };
+impl<R: AsyncRead + Send + Unpin> Wire<R> {
+    /// Must be called within a tokio runtime.
+    pub(super) fn new(
+        input: R,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        stop: impl Future<Output = ()> + Send + 'static,
+        limits: &Limits,
+    ) -> Wire<R> {
+        let traffic = Arc::new(Traffic::new(limits));
+        let writer = tokio::spawn(Arc::clone(&traffic).deliver(output));
         Wire {
-            lines: AsyncRwTransport::new_server(input, output).with_max_line_length(line_bytes_max),
-            traffic: Arc::new(traffic),
-            is_settled: false,
+            lines: Lines::new(input, limits.message_bytes_max()),
+            line_bytes_max: limits.message_bytes_max(),
+            traffic,
+            stop: Box::pin(stop),
             ended: None,
+            _writer: AbortOnDropHandle::new(writer),
         }
     }
 
-    /// Tells how far the connection has come.
-    pub(super) fn stage(&self) -> watch::Receiver<Stage> {
-        self.traffic.stage.subscribe()
+    /// What is under way.
+    pub(super) fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
-    /// Notes what a message means for the connection, and tells whether to pass it on.
-    fn note(&mut self, message: &ClientJsonRpcMessage) -> bool {
-        match message {
+    /// The message of a line, if there is one to be handled.
+    fn message(&self, line: Line) -> Option<ClientJsonRpcMessage> {
+        let Line { bytes, messages, values } = line;
+        let first = messages.first().cloned().unwrap_or_default();
+        let Some(bytes) = bytes else {
+            let allowed = self.line_bytes_max;
+            let why = format!("a message of more than {allowed} bytes is not read");
+            self.refuse(&first, ErrorCode::INVALID_REQUEST, why);
+            return None;
+        };
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
+        if bytes.trim_ascii().is_empty() {
+            return None;
+        }
+        if messages.len() > 1 {
+            for seen in &messages {
+                let why =
+                    format!("{} messages stand on one line; each takes a line", messages.len());
+                self.refuse(seen, ErrorCode::PARSE_ERROR, why);
+            }
+            return None;
+        }
+        // Before it is read: as a value it takes many times the memory.
+        let cost = bytes.len() as u64 + values * VALUE_BYTES;
+        let request = match &first {
+            Seen { id: Some(id), method: Some(method), .. } => {
+                let cost = usize::try_from(cost).unwrap_or(usize::MAX);
+                if let Err(refusal) = self.traffic.admit(id, cost) {
+                    self.refuse_whole(id, method, refusal);
+                    return None;
+                }
+                Some(id)
+            }
+            _ => None,
+        };
+        // One reader decides what JSON is, in arguments as in what guests answer.
+        let unread = std::str::from_utf8(bytes).ok().and_then(|text| json::measure(text).err());
+        match serde_json::from_slice::<ClientJsonRpcMessage>(bytes) {
+            // What has an id and is read as something else is broken.
+            Ok(message) if is_request(&message) == first.is_request() && unread.is_none() => {
+                self.note(message)
+            }
+            _ => {
+                if let Some(id) = request {
+                    self.traffic.release(id);
+                }
+                if let Some((code, why)) = broken(bytes, &first) {
+                    let why = match unread {
+                        Some(error) if code == ErrorCode::INVALID_PARAMS => {
+                            let error = text::cut(&error.to_string(), CAUSE_CHARS_MAX);
+                            format!("`params` is no JSON for every reader: {error}")
+                        }
+                        _ => why,
+                    };
+                    self.refuse(&first, code, why);
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes what a message means for the connection, and passes it on unless it comes too early.
+    fn note(&self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+        match &message {
             JsonRpcMessage::Request(request) => {
-                self.is_settled |= settles(&request.request);
-                self.traffic.change(|open| open.insert(request.id.clone()));
+                if let Some(era) = era(&request.request) {
+                    self.traffic.settle(era);
+                }
+                return Some(message);
             }
             JsonRpcMessage::Notification(notification) => {
-                // It will not be answered.
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.traffic.change(|open| open.remove(id));
+                    self.traffic.cancel(id);
                 }
             }
             _ => {}
         }
-        self.is_settled || matches!(message, JsonRpcMessage::Request(_))
+        // Before the client has said in which way it will talk, the library takes requests and
+        // nothing else.
+        if self.traffic.era().is_some() {
+            return Some(message);
+        }
+        tracing::debug!("too early, and ignored: {message:?}");
+        None
+    }
+
+    fn refuse(&self, seen: &Seen, code: ErrorCode, why: String) {
+        let error = ErrorData::new(code, text::one_line(&why), None);
+        self.traffic.refuse(error_line(seen.id.as_ref(), error));
+    }
+
+    /// Refuses a request that is in order itself.
+    fn refuse_whole(&self, id: &RequestId, method: &str, refusal: Refusal) {
+        let error = match refusal {
+            Refusal::Reused => ErrorData::invalid_request(
+                "another request with this id is open, or was cancelled a moment ago; each takes an id of its own",
+                None,
+            ),
+            Refusal::TooLarge(why) => ErrorData::invalid_request(why, None),
+            Refusal::Busy(why) => {
+                let why = format!("busy: {why}; wait for answers, then try again");
+                if method == "tools/call" {
+                    return self.traffic.refuse(self.busy_call(id, why));
+                }
+                busy(why)
+            }
+        };
+        self.traffic.refuse(error_line(Some(id), error));
+    }
+
+    /// Clients show models results, and not errors of the protocol.
+    fn busy_call(&self, id: &RequestId, why: String) -> Vec<u8> {
+        let error = CallError::new(Code::Busy, why).to_json().to_string();
+        let mut result = CallToolResult::error(vec![ContentBlock::text(error)]);
+        if self.traffic.era() != Some(Era::Modern) {
+            result.result_type = None;
+        }
+        let answer =
+            ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), id.clone());
+        super::traffic::line(&answer, Some(id))
     }
 }
 
-/// Tells whether a request says in which way its client will talk.
-fn settles(request: &ClientRequest) -> bool {
+/// Tells in which way a client talks that begins with a request.
+fn era(request: &ClientRequest) -> Option<Era> {
     match request {
-        ClientRequest::InitializeRequest(_) => true,
-        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        ClientRequest::InitializeRequest(_) => Some(Era::Legacy),
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => None,
         request => {
             let meta = request.get_meta();
+            let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
             let version = meta.protocol_version();
-            meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
-                && version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
+            let is_known =
+                version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version));
+            (is_whole && is_known).then_some(Era::Modern)
         }
     }
 }
 
-impl<R, W> Transport<RoleServer> for Wire<R, W>
-where
-    R: AsyncRead + Send + Unpin,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
+fn is_request(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Request(_))
+}
+
+/// Why a line is no message that can be handled; none if nobody waits for an answer.
+fn broken(line: &[u8], seen: &Seen) -> Option<(ErrorCode, String)> {
+    let cause = |error: serde_json::Error| text::cut(&error.to_string(), CAUSE_CHARS_MAX);
+    let broken = match serde_json::from_slice::<Broken>(line) {
+        Ok(broken) => broken,
+        Err(error) if error.is_data() => {
+            return Some((ErrorCode::INVALID_REQUEST, format!("{SHAPE}: {}", cause(error))));
+        }
+        Err(error) => {
+            return Some((
+                ErrorCode::PARSE_ERROR,
+                format!("the line is no JSON: {}", cause(error)),
+            ));
+        }
+    };
+    match (&broken.method, seen.has_id) {
+        (Some(Value::String(_)), false) => {
+            tracing::debug!("a notification that is not understood is ignored");
+            None
+        }
+        // There are no requests that it could answer.
+        (None, _) if broken.result.is_some() || broken.error.is_some() => None,
+        (Some(Value::String(method)), true)
+            if seen.id.is_some()
+                && broken.jsonrpc.as_ref().is_some_and(|version| version == "2.0") =>
+        {
+            let method = text::cut(method, METHOD_CHARS_MAX);
+            let why = format!("`params` of `{method}` is an object, and so is its `_meta`");
+            Some((ErrorCode::INVALID_PARAMS, why))
+        }
+        _ => Some((ErrorCode::INVALID_REQUEST, SHAPE.to_owned())),
+    }
+}
+
+/// What a message is.
+const SHAPE: &str = "a message is an object with `jsonrpc`, which is \"2.0\", a `method`, and for a request an `id`, a whole number or a text";
+
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Wire<R> {
     type Error = Infallible;
 
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let answered = match &message {
+        let answers = match &message {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let sent = self.lines.send(message);
-        let traffic = Arc::clone(&self.traffic);
+        // Who notifies waits until that is heard; an answer holds nobody up.
+        let is_waited_for = answers.is_none();
+        let written = self.traffic.write(&message, answers);
         async move {
-            if let Err(error) = sent.await {
-                tracing::debug!("the client has gone: {error}");
-                traffic.stage.send_replace(Stage::Gone);
-            }
-            if let Some(id) = answered {
-                traffic.change(|open| open.remove(&id));
+            if is_waited_for {
+                written.await;
             }
             Ok(())
         }
@@ -153,58 +302,24 @@ where
                 self.traffic.finish(ended + GRACE).await;
                 return None;
             }
-            let traffic = Arc::clone(&self.traffic);
-            let message = tokio::select! {
-                () = traffic.gone() => return None,
-                message = async {
-                    traffic.fewer_than(OPEN_MAX).await;
-                    self.lines.receive().await
-                } => message,
+            let line = tokio::select! {
+                () = self.traffic.gone() => return None,
+                () = &mut self.stop => None,
+                line = self.lines.next() => line,
             };
-            match message {
-                Some(message) if self.note(&message) => return Some(message),
-                Some(message) => tracing::debug!("too early, and ignored: {message:?}"),
+            match line.map(|line| self.message(line)) {
+                Some(None) => {}
+                Some(message) => return message,
                 None => {
                     self.ended = Some(Instant::now());
-                    self.traffic.stage.send_replace(Stage::Closing);
+                    self.traffic.enter(Stage::Closing);
                 }
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), Infallible> {
-        self.traffic.stage.send_replace(Stage::Gone);
-        // An output that cannot be closed is as good as closed.
-        let _ = self.lines.close().await;
+        self.traffic.enter(Stage::Gone);
         Ok(())
-    }
-}
-
-impl Traffic {
-    fn change(&self, change: impl FnOnce(&mut HashSet<RequestId>) -> bool) {
-        let mut open: MutexGuard<'_, HashSet<RequestId>> =
-            self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut open);
-        // Within the lock, so that the last one told is the last.
-        self.count.send_replace(open.len());
-    }
-
-    async fn fewer_than(&self, count: usize) {
-        // The sender is here, so it cannot fail.
-        let _ = self.count.subscribe().wait_for(|open| *open < count).await;
-    }
-
-    async fn gone(&self) {
-        let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Gone).await;
-    }
-
-    /// Waits until all is answered, or it is time to go; then nobody is there.
-    async fn finish(&self, deadline: Instant) {
-        tokio::select! {
-            () = self.fewer_than(1) => {}
-            () = self.gone() => {}
-            () = tokio::time::sleep_until(deadline) => {}
-        }
-        self.stage.send_replace(Stage::Gone);
     }
 }

@@ -82,6 +82,8 @@ pub struct Returned<'a> {
     pub tool: &'a str,
     /// The id of the call, if the door gave one; else the tool's name stands for it.
     pub call_id: Option<&'a str>,
+    /// `structured` stays, whatever is shown of the texts.
+    pub keeps_structure: bool,
     /// The answer; what is too large is replaced in it.
     pub output: &'a mut ToolOutput,
 }
@@ -140,7 +142,8 @@ impl Results {
     /// `result_chars_max` stays as it is. In a larger one the largest blocks are kept here and a
     /// text with a preview and an id takes their place (after the resource's address, if it was
     /// one); if there are too many small ones, all are kept as one, two line breaks between
-    /// them. `structured` is dropped if it is larger by itself. What cannot be kept is cut.
+    /// them. `structured`, unless it is to stay, is dropped if it is larger by itself; where it is all there is, it is
+    /// kept and previewed like a block. What cannot be kept is cut.
     ///
     /// The bound of the turn is a soft one: only blocks of more than 2,200 characters are
     /// replaced for its sake, because of a smaller one little could be saved. `read_file` and
@@ -188,9 +191,13 @@ impl Results {
     }
 
     fn fit_result(&mut self, returned: &mut Returned<'_>, chars_max: usize) {
+        let keeps_structure = returned.keeps_structure;
         let output = &mut *returned.output;
-        if output.structured.as_ref().is_some_and(|json| json.chars().count() > chars_max) {
-            output.structured = None;
+        if !keeps_structure
+            && output.structured.as_ref().is_some_and(|json| json.chars().count() > chars_max)
+        {
+            let structured = output.structured.take().filter(|_| output.content.is_empty());
+            output.content.extend(structured.map(Content::Json));
         }
         let blocks: Vec<(usize, usize)> = sizes(output).enumerate().collect();
         match largest(blocks, chars_max) {
@@ -225,8 +232,7 @@ impl Results {
         if chosen.is_empty() {
             return;
         }
-        // It says the same again, and would be shown whole.
-        returned.output.structured = None;
+        returned.drop_structure();
         let blocks = mem::take(&mut returned.output.content);
         let mut shown = Vec::with_capacity(blocks.len() + 1);
         for (at, block) in blocks.into_iter().enumerate() {
@@ -243,7 +249,7 @@ impl Results {
 
     /// Keeps all texts of an answer as one, in the place of the first.
     fn replace_all(&mut self, returned: &mut Returned<'_>) {
-        returned.output.structured = None;
+        returned.drop_structure();
         let (mut shown, mut whole, mut place) = (Vec::new(), String::new(), None);
         for block in mem::take(&mut returned.output.content) {
             let (rest, text) = divided(block);
@@ -284,6 +290,24 @@ impl Results {
         (self.number, self.bytes) = (number, self.bytes + bytes);
         self.kept.insert(number, Kept { id, tool: returned.tool.to_owned(), text, chars });
         shown
+    }
+}
+
+impl Returned<'_> {
+    /// It says the same again as the texts, and would be shown whole.
+    fn drop_structure(&mut self) {
+        if !self.keeps_structure {
+            self.output.structured = None;
+        }
+    }
+}
+
+/// Says structured output as a text too, unless one says it.
+pub(super) fn say_structure(output: &mut ToolOutput) {
+    let ToolOutput { content, structured: Some(structured), .. } = output else { return };
+    let says_so = |block: &Content| matches!(block, Content::Json(text) | Content::Text(text) if text == structured);
+    if !content.iter().any(says_so) {
+        content.push(Content::Json(structured.clone()));
     }
 }
 

@@ -11,13 +11,19 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use crate::read::Place;
+
 /// What nobody has mentioned for so long is not about to be mentioned by another process.
 const UNMENTIONED_MIN: Duration = Duration::from_secs(600);
 const EXTENSION: &str = "wasm";
+/// No component is larger than an operator may allow.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// What a kept build is worth; the least comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
+    /// It is a stranger's.
+    Strangers,
     /// Newer ones were in order.
     Older,
     /// It was the last one in order.
@@ -66,8 +72,13 @@ impl Builds {
         }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut part = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let opened;
         let mut source: Box<dyn Read + '_> = match build {
-            Kept::File(path) => Box::new(File::open(path)?),
+            Kept::File(path) => {
+                // What lies there by now may be anything.
+                opened = Place::beside(path)?.open(path).map_err(io::Error::other)?;
+                Box::new(opened.part(FILE_BYTES_MAX))
+            }
             Kept::Bytes(bytes) => Box::new(&**bytes),
         };
         let mut hasher = Sha256::new();

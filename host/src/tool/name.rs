@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The most characters a name may have, as the function schemas of model vendors demand.
 const NAME_CHARS_MAX: usize = 64;
 
 /// The name of a tool: 1 to 64 characters of `A-Z a-z 0-9 _ -`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ToolName(Arc<str>);
 
 /// Why a text is no name.
@@ -49,6 +51,20 @@ impl ToolName {
             other => other,
         };
         self.0.chars().map(look).collect()
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = NameError;
+
+    fn try_from(name: String) -> Result<ToolName, NameError> {
+        ToolName::new(&name)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> String {
+        name.0.as_ref().to_owned()
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Outcome {
     pub repairs: Vec<String>,
     /// The tool's answer, or why there is none.
     pub result: Result<ToolOutput, CallError>,
+    /// The tool promises structured output by a schema, and its results are not marked as those
+    /// of strangers. An answer has none only where a hook or the host replaced it.
+    pub is_structured: bool,
     /// What the call used.
     pub usage: Usage,
     /// What the tool asked the host for in vain, each once. It may have coped.
@@ -51,6 +54,8 @@ pub struct CallError {
     pub log: Option<String>,
     /// For the log only: the tail of what a guest wrote to stderr before it died.
     pub stderr: Option<String>,
+    /// The tool itself gave the error, so it ran.
+    pub by_tool: bool,
 }
 
 impl CallError {
@@ -62,7 +67,13 @@ impl CallError {
             details: Box::default(),
             log: None,
             stderr: None,
+            by_tool: false,
         }
+    }
+
+    /// Whose move it is. What a tool itself says was not refused before it ran, whatever the code.
+    pub fn class(&self) -> Class {
+        if self.by_tool { Class::Failed } else { self.code.class() }
     }
 
     /// Adds a member to the error object.
@@ -206,6 +217,13 @@ pub struct Refusal {
     pub repair: String,
     /// The kind and the text of the grant that would have let it pass, if there is one.
     pub grant: Option<(String, String)>,
+}
+
+impl Refusal {
+    /// Tells whether it is about a directory that was not granted.
+    pub fn is_of_directories(&self) -> bool {
+        self.grant.as_ref().is_some_and(|(kind, _)| kind == "dirs")
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The answer of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,10 +48,12 @@ pub enum Content {
 }
 
 impl ToolOutput {
-    /// Bytes of all blocks and the structured value together.
+    /// Bytes of all blocks, the structured value and the extensions together.
     pub fn len(&self) -> u64 {
         let blocks = self.content.iter().map(Content::len).sum::<usize>();
-        (blocks + self.structured.as_ref().map_or(0, String::len)) as u64
+        let extensions = self.extensions.iter().map(|(name, text)| name.len() + text.len());
+        let structured = self.structured.as_ref().map_or(0, String::len);
+        (blocks + structured + extensions.sum::<usize>()) as u64
     }
 
     /// Tells whether there is nothing in it at all.
@@ -68,13 +70,27 @@ impl ToolOutput {
             [Content::Json(json)] => json.clone(),
             [Content::Text(text)] => json!({ "result": text }).to_string(),
             blocks => {
-                let mut object = Map::new();
-                let blocks = blocks.iter().map(Content::to_json).collect();
-                object.insert("content".to_owned(), Value::Array(blocks));
-                if let Some(structured) = &self.structured {
-                    object.insert("structured".to_owned(), parsed(structured));
+                // JSON of the tool is passed on as it stands: as a value it would take many times
+                // the memory, and lose the digits of large numbers.
+                let mut text = String::from(r#"{"content":["#);
+                for (place, block) in blocks.iter().enumerate() {
+                    text.push_str(if place == 0 { "" } else { "," });
+                    match block {
+                        Content::Json(json) => {
+                            text.push_str(r#"{"type":"json","json":"#);
+                            text.push_str(json);
+                            text.push('}');
+                        }
+                        other => text.push_str(&other.to_json().to_string()),
+                    }
                 }
-                Value::Object(object).to_string()
+                text.push(']');
+                if let Some(structured) = &self.structured {
+                    text.push_str(r#","structured":"#);
+                    text.push_str(structured);
+                }
+                text.push('}');
+                text
             }
         }
     }
@@ -119,7 +135,7 @@ impl Content {
     }
 }
 
-/// Numbers beyond 64 bits lose digits here; a single JSON block never comes this way.
+/// Numbers beyond 64 bits lose digits here; what a model reads never comes this way.
 fn parsed(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
 }

@@ -55,6 +55,9 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId(Arc<str>);
 
+/// What is shown beside a tool that says nothing else.
+const EMOJI: &str = "⚡";
+
 /// Why a file stem is no plugin id.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
@@ -75,6 +78,16 @@ impl PluginId {
             return Ok(PluginId(id.into()));
         }
         Err(PluginIdError(stem.chars().take(60).flat_map(char::escape_debug).collect()))
+    }
+
+    /// An id for a file of any name, to look at it: what no id has becomes `-`.
+    pub fn of_any(stem: &str) -> PluginId {
+        let fold = |letter: char| match letter.to_ascii_lowercase() {
+            letter @ ('a'..='z' | '0'..='9') => letter,
+            _ => '-',
+        };
+        let id: String = stem.chars().take(40).map(fold).collect();
+        PluginId(if id.is_empty() { "file".into() } else { id.into() })
     }
 
     /// The id as text.
@@ -152,7 +165,7 @@ pub struct Need {
 }
 
 /// What one tool registered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name a model calls.
     pub name: ToolName,
@@ -164,7 +177,7 @@ pub struct ToolSpec {
     pub parameters: Value,
     /// JSON Schema of the structured output.
     pub output: Option<Value>,
-    /// Shown beside the tool.
+    /// Shown beside the tool, as it says; see [`ToolSpec::shown_emoji`].
     pub emoji: Option<String>,
     /// Variables without which it is unavailable.
     pub requires_env: Vec<String>,
@@ -185,7 +198,7 @@ pub struct ToolSpec {
 }
 
 /// Hints about a tool, for people. No decision rests on them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotations {
     /// It changes nothing outside itself.
     pub read_only: Option<bool>,
@@ -198,7 +211,7 @@ pub struct Annotations {
 }
 
 /// A call that shows a tool's use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
     /// The arguments, as JSON text.
     pub arguments: String,
@@ -227,6 +240,11 @@ impl ToolSpec {
         }
     }
 
+    /// What is shown beside the tool.
+    pub fn shown_emoji(&self) -> &str {
+        self.emoji.as_deref().filter(|emoji| !emoji.is_empty()).unwrap_or(EMOJI)
+    }
+
     /// The name of the check that the tool shares with others of its source, if it does.
     pub fn shared_check(&self) -> Option<&str> {
         self.extensions.iter().find(|(name, _)| name == "check").map(|(_, value)| value.as_str())
@@ -244,6 +262,8 @@ mod tests {
         assert_eq!(id("My_Tool"), Ok("my-tool".to_owned()));
         for bad in ["", "a b", "ümlaut", "a.b", &"x".repeat(41)] {
             assert!(id(bad).is_err(), "{bad}");
+            assert!(id(PluginId::of_any(bad).as_str()).is_ok(), "{bad}");
         }
+        assert_eq!(PluginId::of_any("My tool.v2").as_str(), "my-tool-v2");
     }
 }

@@ -9,6 +9,8 @@ use toolhost_sdk::Error;
 
 /// Links followed before giving up, as file systems do.
 const HOPS_MAX: usize = 20;
+/// What the host answers for a path that leads into no granted directory: `EPERM` of WASI.
+const NOT_PERMITTED: i32 = 63;
 /// Names offered in place of one that is not there.
 const SIMILAR_MAX: usize = 5;
 /// How alike a name must be to be offered.
@@ -86,7 +88,7 @@ fn check_binary(path: &str) -> Result<(), Error> {
 
 /// Explains why a path cannot be opened, with the names most like it, or how it is granted.
 pub(crate) fn not_there(what: &str, path: &str, error: &std::io::Error) -> Error {
-    if !is_granted(Path::new(path)) {
+    if error.raw_os_error() == Some(NOT_PERMITTED) {
         return Error::failed(format!(
             "Cannot read '{path}': no directory that holds it is granted to this plugin. The \
              operator can grant one with `toolhost grant files --dir DIR:ro`, or for one call with \
@@ -102,18 +104,7 @@ pub(crate) fn not_there(what: &str, path: &str, error: &std::io::Error) -> Error
     } else {
         format!(". Similar files: {}", similar.join(", "))
     };
-    // The plugin cannot tell what is not there from what was not granted.
-    let seen = if path.starts_with('/') { " (only granted directories can be seen)" } else { "" };
-    Error::failed(format!("{what} not found: {path}{seen}{hint}"))
-}
-
-/// Tells whether some directory above the path can be looked at.
-fn is_granted(path: &Path) -> bool {
-    let above = path.ancestors().skip(1);
-    above
-        .map(|folder| if folder == Path::new("") { Path::new(".") } else { folder })
-        .chain([path])
-        .any(|folder| fs::metadata(folder).is_ok_and(|metadata| metadata.is_dir()))
+    Error::failed(format!("{what} not found: {path}{hint}"))
 }
 
 fn similar(path: &Path) -> Vec<String> {

@@ -5,6 +5,8 @@ import { host } from './host.js';
 const CHUNK = 1n << 20n;
 const KINDS = { 'regular-file': 'file', directory: 'directory', 'symbolic-link': 'link' };
 const FORBIDDEN = ['not-permitted', 'access', 'read-only'];
+// Through these the host hears every path that is in no directory of its own name: it knows the working directory.
+const NAMES = ['/', '.'];
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 const encoder = new TextEncoder();
@@ -56,7 +58,7 @@ export const files = {
 
 /** Opens a path, and returns what `work` makes of it. */
 function opened(path, purpose, how, rights, work) {
-  const { directory, below } = located(path, purpose);
+  const { directory, below, isName } = located(path, purpose);
   let descriptor;
   try {
     descriptor = directory.openAt({ symlinkFollow: true }, below, how, rights);
@@ -64,7 +66,7 @@ function opened(path, purpose, how, rights, work) {
   } catch (error) {
     // The host's own error: a code, which the bindings wrap into `payload`.
     const said = error?.payload ?? error;
-    const code = said === 'bad-descriptor' && purpose === 'read' ? 'is-directory' : said;
+    const code = said === 'bad-descriptor' && purpose === 'read' ? 'is-directory' : said === 'not-permitted' && isName ? 'not-granted' : said;
     throw typeof code === 'string' ? new FileError(code, path, explained(code, path, purpose)) : error;
   } finally {
     if (descriptor) release(descriptor);
@@ -82,13 +84,19 @@ function located(path, purpose) {
   for (const [directory, at] of directories) {
     const steps = stepsOf(at);
     const below = wanted.steps.slice(steps.steps.length);
-    const isWithin = steps.isAbsolute === wanted.isAbsolute && steps.steps.every((step, index) => step === wanted.steps[index]) && below[0] !== '..';
+    const isName = !host.isNative && NAMES.includes(at);
+    const isWithin = steps.isAbsolute === wanted.isAbsolute && steps.steps.every((step, index) => step === wanted.steps[index]) && (isName || below[0] !== '..');
     // Of several at one path the last counts, as in C and Python.
-    if (isWithin && steps.steps.length >= (best?.length ?? 0)) best = { directory, below: below.join('/') || '.', length: steps.steps.length };
+    if (isWithin && steps.steps.length >= (best?.length ?? 0)) best = { directory, below: below.join('/') || '.', length: steps.steps.length, isName };
   }
   if (best) return best;
-  const granted = directories.map(([, at]) => `\`${at}\``).join(', ') || 'none';
-  throw new FileError('not-granted', path, `\`${path}\` is in no directory that was granted (${granted}): ${grant(path, purpose)}`);
+  throw new FileError('not-granted', path, explained('not-granted', path, purpose));
+}
+
+/** The directories that were granted, for people. */
+function granted() {
+  const all = host.directories().map(([, at]) => at).filter((at) => host.isNative || !NAMES.includes(at));
+  return all.map((at) => `\`${at}\``).join(', ') || 'none';
 }
 
 /** The names on a path, without `.`, and without `..` as far as there is something before it. */
@@ -126,6 +134,7 @@ function explained(code, path, purpose) {
   if (code === 'no-entry') return `there is no ${purpose === 'list' ? 'directory' : 'file'} \`${path}\``;
   if (code === 'not-directory') return `\`${path}\` is no directory, or lies in what is none`;
   if (code === 'is-directory') return `\`${path}\` is a directory; files.list says what is in it`;
+  if (code === 'not-granted') return `\`${path}\` is in no directory that was granted for that (${granted()}): ${grant(path, purpose)}`;
   if (FORBIDDEN.includes(code)) return `the host does not let this plugin ${purpose} \`${path}\`: ${grant(path, purpose)}`;
   return `\`${path}\` cannot be ${{ read: 'read', write: 'written', list: 'listed' }[purpose]}: ${code}`;
 }
@@ -133,8 +142,7 @@ function explained(code, path, purpose) {
 /** Who can help. */
 function grant(path, purpose) {
   if (host.isNative) return 'a test gives files with withFiles of toolhost-sdk/testing';
-  // Relative paths are those of the working directory.
-  const folder = !path.startsWith('/') ? '.' : purpose === 'list' ? path : path.replace(/\/[^/]*$/, '') || '/';
+  const folder = purpose === 'list' ? path : path.includes('/') ? path.replace(/\/[^/]*$/, '') || '/' : '.';
   const [access, ask] = purpose === 'write' ? ['rw', 'writeDirectory'] : ['ro', 'readDirectory'];
   return `run \`toolhost grant ID --dir ${folder}:${access}\` with the id of this plugin, which must ask for it with need.${ask}('*')`;
 }

@@ -15,7 +15,7 @@ class Output {
   }
 }
 
-export const text = (value) => new Content({ tag: 'text', val: String(value) });
+export const text = (value) => new Content({ tag: 'text', val: textOf(value) });
 export const json = (value) => new Content({ tag: 'json', val: written(value) });
 export const image = (mediaType, data) => new Content({ tag: 'image', val: blob(mediaType, data) });
 export const audio = (mediaType, data) => new Content({ tag: 'audio', val: blob(mediaType, data) });
@@ -70,12 +70,12 @@ function isObject(value) {
 
 /**
  * Returns the JSON text of a value. A Map becomes an object; a Set, and whatever else is iterated, an
- * array; an error its text. What JSON would lose is an error: NaN, Infinity, promises, bigint.
+ * array; an error its text. What JSON would lose is an error: NaN, Infinity, promises, bigint, bytes.
  */
 export function written(value) {
   const quick = quickly(value);
   // What JSON has not, it writes as these; to look at each value costs several times as much.
-  const text = quick === undefined || /null|\{\}/.test(quick) ? JSON.stringify(value, plain) : quick;
+  const text = quick === undefined || /null|\{\}|\{"0":|"Buffer"/.test(quick) ? JSON.stringify(value, plain) : quick;
   if (text !== undefined) return text;
   throw new TypeError(`a ${typeof value} cannot be written as JSON; return a string, a number, a boolean, null, an array or an object`);
 }
@@ -91,6 +91,8 @@ function quickly(value) {
 
 function plain(key, value) {
   const what = key === '' ? 'the value' : `\`${key}\``;
+  // Not `value`: a Buffer of Node.js has become an object by now.
+  if (isBytes(this[key])) throw bytesAlone(what);
   if (value === null && this[key] instanceof Date) throw new TypeError(`${what} is no valid date; return null or a text in its place`);
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new TypeError(`${what} is ${value}, which JSON has not; return null or a text in its place`);
@@ -105,7 +107,7 @@ function plain(key, value) {
     throw new TypeError(`${what} is still to come, and cannot be written as JSON; wait for it with await (of several: await Promise.all(...))`);
   }
   // A Set, a generator, `map.keys()`; not what has properties to be written.
-  const isIterated = Symbol.iterator in value && !ArrayBuffer.isView(value) && (typeof value.next === 'function' || Object.keys(value).length === 0);
+  const isIterated = Symbol.iterator in value && (typeof value.next === 'function' || Object.keys(value).length === 0);
   return isIterated ? [...value] : value;
 }
 
@@ -115,6 +117,22 @@ function objectOf(map, what) {
     throw new TypeError(`${what} is a Map with the key ${String(key)}, and keys are texts in JSON; return [...map] for an array of pairs`);
   });
   return Object.fromEntries(entries);
+}
+
+function textOf(value) {
+  if (isBytes(value)) throw bytesAlone('the text');
+  return String(value);
+}
+
+/** Tells whether a value holds bytes, or numbers packed like them, which JSON has no form for. */
+function isBytes(value) {
+  const isBlob = typeof Blob === 'function' && value instanceof Blob;
+  const isShared = typeof SharedArrayBuffer === 'function' && value instanceof SharedArrayBuffer;
+  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || isShared || isBlob;
+}
+
+function bytesAlone(what) {
+  return new TypeError(`${what} holds bytes, which have no meaning by themselves; return image('image/png', bytes) or audio('audio/wav', bytes), new TextDecoder().decode(bytes) where they are text, or Array.from(bytes) for an array of numbers`);
 }
 
 function blob(mediaType, data) {

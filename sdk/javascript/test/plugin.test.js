@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
 import { call, check, checkExamples, clearKv, describe, hook, logged, progressed, registration, reset, respondWith, withEnv, withFiles, withSecrets } from '../testing.js';
-import { BadArguments, ToolError, env, fetch, files, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, tool } from '../index.js';
+import { BadArguments, ToolError, env, fetch, files, hooks, image, kv, log, need, plugin, progress, resource, secrets, structured, text as textBlock, tool } from '../index.js';
 import { countWords, repeat } from './fixtures/words.js';
 import { host } from '../src/host.js';
 import { definitions } from '../src/plugin.js';
@@ -87,7 +87,7 @@ test('what JSON would lose is written or refused', async () => {
   assert.equal(await answer({ all: new Set(['a']), keys: new Map([['b', 1]]).keys(), none: new Set() }), '{"all":["a"],"keys":["b"],"none":[]}');
   assert.equal(await answer((function* () { yield 1; yield 2; })()), '[1,2]');
   assert.equal(await answer({ error: new RangeError('far') }), '{"error":"RangeError: far"}');
-  assert.equal(await answer({ at: new Date(0), bytes: new Uint8Array([1]) }), '{"at":"1970-01-01T00:00:00.000Z","bytes":{"0":1}}');
+  assert.equal(await answer({ at: new Date(0), 0: [{ 0: 1 }] }), '{"0":[{"0":1}],"at":"1970-01-01T00:00:00.000Z"}');
   for (const [value, message] of [
     [NaN, /^TypeError: the value is NaN, which JSON has not; return null/],
     [{ rows: [{ mean: Infinity }] }, /^TypeError: `mean` is Infinity, which JSON has not/],
@@ -96,6 +96,14 @@ test('what JSON would lose is written or refused', async () => {
     [{ at: new Date(NaN) }, /^TypeError: `at` is no valid date/],
     [new Map([[{}, 1]]), /^TypeError: the value is a Map with the key \[object Object\], /],
     [(async function* () {})(), /^TypeError: the value is still to come/],
+    [new Uint8Array([1, 2]), /^TypeError: the value holds bytes, .* image\('image\/png', bytes\)/],
+    [new ArrayBuffer(2), /^TypeError: the value holds bytes/],
+    [{ rows: [{ raw: new Uint8Array() }] }, /^TypeError: `raw` holds bytes/],
+    [new Map([['a', new Set([new DataView(new ArrayBuffer(1))])]]), /^TypeError: `0` holds bytes/],
+    [{ of: { node: Buffer.from('ab') } }, /^TypeError: `node` holds bytes/],
+    [[Float64Array.of(1)], /^TypeError: `0` holds bytes/],
+    [new Blob(['ab']), /^TypeError: the value holds bytes/],
+    [[new Uint8Array([1]), textBlock('a')], /^TypeError: `0` holds bytes/],
   ]) {
     await assert.rejects(answer(value), { code: 'failed', message });
   }
@@ -106,6 +114,8 @@ test('what JSON would lose is written or refused', async () => {
   kv.setJson('a', new Map([['b', 1]]));
   assert.equal(kv.getText('a'), '{"b":1}');
   assert.throws(() => image(new Uint8Array([1]), 'image/png'), /the media type is 1; write image\('image\/png', bytes\)/);
+  assert.throws(() => textBlock(new Uint8Array([97])), /the text holds bytes/);
+  assert.throws(() => kv.setJson('a', new Uint8Array([97])), { code: 'malformed', message: /the value holds bytes/ });
   assert.throws(() => resource(), /resource: `uri` is null/);
 });
 
@@ -262,12 +272,12 @@ test('files', async () => {
     fails(() => files.readText('data'), 'is-directory', '`data` is a directory; files.list says what is in it');
     fails(() => files.list('data/a.txt'), 'not-directory', /`data\/a.txt` is no directory/);
     fails(() => files.readText('/etc/x'), 'malformed', /`\/etc\/x` is no UTF-8 text; read it with files.readBytes/);
-    fails(() => files.readText('../x'), 'not-granted', /^`\.\.\/x` is in no directory that was granted \(`\/`, `\.`\)/);
+    fails(() => files.readText('../x'), 'not-granted', /^`\.\.\/x` is in no directory that was granted for that \(`\/`, `\.`\)/);
     fails(() => files.readText(''), 'invalid', /a path is a text/);
     fails(() => files.writeText('data/a.txt', 1), 'malformed', /must be a string/);
     fails(() => files.writeBytes('data/a.txt', 'x'), 'malformed', /files\.writeText/);
   });
-  assert.throws(() => files.readText('data/a.txt'), /granted \(none\): a test gives files with withFiles/);
+  assert.throws(() => files.readText('data/a.txt'), /granted for that \(none\): a test gives files with withFiles/);
 });
 
 test('what is not granted names the command that grants it', async () => {
@@ -281,15 +291,20 @@ test('what is not granted names the command that grants it', async () => {
     },
   };
   const before = { isNative: host.isNative, directories: host.directories };
-  Object.assign(host, { isNative: false, directories: () => [[{}, '/data'], [denying, '/data/in'], [{}, '.']] });
+  const names = [];
+  const name = { openAt: (_flags, path) => { names.push(path); throw { payload: 'not-permitted' }; } };
+  Object.assign(host, { isNative: false, directories: () => [[name, '/'], [name, '.'], [{}, '/data'], [denying, '/data/in']] });
   try {
     assert.equal(files.readText('/data/in/a/b.txt'), 'a');
     assert.deepEqual(closed, ['a/b.txt']);
     assert.throws(() => files.writeText('/data/in/a.txt', ''), { code: 'read-only', message: "the host does not let this plugin write `/data/in/a.txt`: run `toolhost grant ID --dir /data/in:rw` with the id of this plugin, which must ask for it with need.writeDirectory('*')" });
     assert.throws(() => files.readText('/data/in/odd'), { code: 'quota', message: '`/data/in/odd` cannot be read: quota' });
     assert.throws(() => files.readText('/data/in/folder'), { code: 'is-directory' });
-    assert.throws(() => files.readText('../x/y'), /`toolhost grant ID --dir \.:ro`/);
-    assert.throws(() => files.list('/data2'), { code: 'not-granted', message: /^`\/data2` is in no directory that was granted \(`\/data`, `\/data\/in`, `\.`\): run `toolhost grant ID --dir \/data2:ro` .*need\.readDirectory/ });
+    // The host knows where relative paths lead, and what it was that was refused.
+    assert.throws(() => files.readText('../x/y'), { code: 'not-granted', message: /`toolhost grant ID --dir \.\.\/x:ro`/ });
+    assert.throws(() => files.readText('a'), /--dir \.:ro/);
+    assert.deepEqual(names, ['../x/y', 'a']);
+    assert.throws(() => files.list('/data2'), { code: 'not-granted', message: /^`\/data2` is in no directory that was granted for that \(`\/data`, `\/data\/in`\): run `toolhost grant ID --dir \/data2:ro` .*need\.readDirectory/ });
     assert.throws(() => files.readText('/x'), /--dir \/:ro/);
   } finally {
     Object.assign(host, before);

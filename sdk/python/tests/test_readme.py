@@ -25,7 +25,7 @@ class Readme(unittest.TestCase):
         declarations.current = declarations.Plugin("words")
         names: dict = {}
         exec(README.split("```python\n")[1].split("```")[0], names)
-        self.assertEqual(testing.call(names["count_words"], text="to be").text, "2")
+        self.assertEqual(testing.call(names["tally_words"], text="to be").text, "2")
         self.assertEqual(len(runtime.registration(declarations.current)["tools"]), 1)
 
     def test_its_needs_and_hooks_are_ones(self):

@@ -133,6 +133,11 @@ class Schemas(unittest.TestCase):
              {**INT, "minimum": 1, "exclusiveMaximum": 9, "multipleOf": 2, "description": "N."}),
             (Annotated[str, Field(min_length=1, max_length=3, pattern="^a", format="email", examples=["a"])],
              {**TEXT, "minLength": 1, "maxLength": 3, "pattern": "^a", "format": "email", "examples": ["a"]}),
+            (Annotated[decimal.Decimal, Field("The price.", ge=0, lt=9)],
+             {**TEXT, "pattern": r"^-?[0-9]+(\.[0-9]+)?$", "description": "The price. (at least 0, less than 9)"}),
+            (Annotated[Optional[decimal.Decimal], Field(gt=0)],
+             {"type": ["string", "null"], "pattern": r"^-?[0-9]+(\.[0-9]+)?$", "description": "A number, more than 0."}),
+            (Annotated[float, Field(ge=decimal.Decimal("0.5"))], {**NUMBER, "minimum": 0.5}),
             (Annotated[list[str], Field(min_length=1)], {"type": "array", "items": TEXT, "minItems": 1}),
             (Annotated[Optional[str], Field(min_length=1)], {"type": ["string", "null"], "minLength": 1}),
             (Annotated[str, {"contentMediaType": "text/html"}], {**TEXT, "contentMediaType": "text/html"}),
@@ -210,7 +215,8 @@ class Reading(unittest.TestCase):
             (Union[Circle, Square], {"kind": "square", "side": 2}, Square("square", 2.0)),
             (datetime.date, "2026-01-31", datetime.date(2026, 1, 31)),
             (datetime.datetime, "2026-01-31T12:00:00Z", datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.timezone.utc)),
-            (decimal.Decimal, "1.10", decimal.Decimal("1.10")), (pathlib.Path, "a/b", pathlib.Path("a/b")), (Any, [1], [1]),
+            (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
+            (Annotated[decimal.Decimal, Field(ge=0, multiple_of=0.1)], "0.3", decimal.Decimal("0.3")), (pathlib.Path, "a/b", pathlib.Path("a/b")), (Any, [1], [1]),
         ]:
             found = read(hint, value)
             self.assertEqual(found, expected, hint)
@@ -231,6 +237,10 @@ class Reading(unittest.TestCase):
             (Optional[Point], {"x": "a"}, 'expected an integer, got "a"', "/x"), (Optional[int], "a", 'expected an integer, got "a"', ""),
             (Even, {"n": 3}, "3 is odd", ""), (datetime.date, "x", 'expected a date such as 2026-01-31, got "x"', ""),
             (Annotated[int, Field(ge=1)], 0, "expected at least 1, got 0", ""),
+            (Annotated[decimal.Decimal, Field(ge=0)], "-0.01", 'expected at least 0, got "-0.01"', ""),
+            (Annotated[Optional[decimal.Decimal], Field(gt=0)], "0", 'expected more than 0, got "0"', ""),
+            (Annotated[decimal.Decimal, Field(le=9)], "NaN", 'expected at most 9, got "NaN"', ""),
+            (Annotated[decimal.Decimal, Field(multiple_of=0.1)], "0.25", 'expected a multiple of 0.1, got "0.25"', ""),
             (Annotated[str, Field(max_length=2)], "abc", 'expected at most 2 characters, got "abc"', ""),
             (Annotated[str, Field(pattern="^a")], "b", 'expected a text that matches ^a, got "b"', ""),
             (Annotated[list[int], Field(min_length=1)], [], "expected at least 1 entries, got []", ""),
@@ -241,6 +251,23 @@ class Reading(unittest.TestCase):
 
 
 class Mistakes(unittest.TestCase):
+    def test_limits_are_for_types_that_they_hold_for(self):
+        from toolhost import tool
+
+        for hint, message in [
+            (Annotated[str, Field(ge=0)], r"`Field\(ge=...\)` applies to numbers, not to a string; remove it"),
+            (Annotated[datetime.date, Field(lt=9)], r"`Field\(lt=...\)` applies to numbers, not to a date"),
+            (Annotated[bool, Field(multiple_of=2)], r"`Field\(multiple_of=...\)` applies to numbers, not to true or false"),
+            (Annotated[int, Field(max_length=2)], r"`Field\(max_length=...\)` applies to strings, lists, sets and dictionaries, not to an integer"),
+            (Annotated[Optional[int], Field(pattern="a")], r"`Field\(pattern=...\)` applies to strings, not to an integer or null"),
+        ]:
+            def limited(x):
+                """Takes what is limited."""
+
+            limited.__annotations__["x"] = hint
+            with self.assertRaisesRegex(DefinitionError, message, msg=hint):
+                testing.parameters(tool(limited))
+
     def test_a_name_that_is_not_known_is_said(self):
         from toolhost import tool
 

@@ -40,7 +40,7 @@ def _simple() -> dict:
         datetime.datetime: lambda: Parsed("a time such as 2026-01-31T12:00:00Z", moment, {"format": "date-time"}),
         datetime.time: lambda: Parsed("a time of day such as 12:00:00", time, {"format": "time"}),
         decimal.Decimal: lambda: Parsed("a decimal number as a string", decimal.Decimal,
-                                        {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}),
+                                        {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}, is_number=True),
         uuid.UUID: lambda: Parsed("a UUID", uuid.UUID, {"format": "uuid"}),
         pathlib.Path: lambda: Parsed("a path", pathlib.Path, {}),
         pathlib.PurePath: lambda: Parsed("a path", pathlib.PurePath, {}),
@@ -147,7 +147,46 @@ def _annotated(shape: Shape, extras) -> Shape:
             text = getattr(extra, "documentation", None)
             if isinstance(text, str):
                 found.setdefault("description", text)
-    return Constrained(shape, Field(**found)) if found else shape
+    field = Field(**found)
+    _check_limits(shape, field)
+    return Constrained(shape, field) if found else shape
+
+
+_LIMITS = {**dict.fromkeys(Constrained.NUMBERS, "numbers"),
+           **dict.fromkeys(("min_length", "max_length"), "strings, lists, sets and dictionaries"),
+           **dict.fromkeys(("pattern", "format"), "strings")}
+
+
+def _check_limits(shape: Shape, field: Field) -> None:
+    """Refuses limits that would hold for no value of the type."""
+    kinds = _kinds(shape)
+    for name, meant in _LIMITS.items():
+        if getattr(field, name) is not None and kinds is not None and not kinds & set(meant.replace(" and", ",").split(", ")):
+            raise DefinitionError(f"`Field({name}=...)` applies to {meant}, not to {shape.noun}; remove it, or check the "
+                                  "value in the function")
+
+
+def _kinds(shape: Shape) -> set[str] | None:
+    """The kinds of values of a type, as limits name them; None if that is not known."""
+    match shape:
+        case Union():
+            members = [_kinds(member) for member in shape.members]
+            return None if None in members else set().union(*members)
+        case Constrained() | Described():
+            return _kinds(shape.inner)
+        case Parsed():
+            return {"strings", "numbers"} if shape.is_number else {"strings"}
+        case Text():
+            return {"strings"}
+        case Integer() | Number():
+            return {"numbers"}
+        case Array() | Tuple():
+            return {"lists", "sets"}
+        case Map() | Record():
+            return {"dictionaries"}
+        case Boolean() | Null():
+            return set()
+    return None
 
 
 def hints_of(owner) -> dict:

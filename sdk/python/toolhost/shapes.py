@@ -7,6 +7,7 @@ an entry of `$defs`. Which shape a type hint has says `hints`.
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import functools
 import json
 import re
@@ -20,9 +21,10 @@ from .writing import to_json
 class Field:
     """What an argument means and what is allowed: `Annotated[int, Field("How many.", ge=1)]`.
 
-    `ge`, `gt`, `le`, `lt` and `multiple_of` are for numbers; `min_length` and `max_length` for
-    texts, lists, sets and dictionaries; `pattern` and `format` for texts. `examples` and
-    `schema` (keys of JSON Schema, added as they are) are for the model only.
+    `ge`, `gt`, `le`, `lt` and `multiple_of` are for numbers, `Decimal` included; `min_length` and
+    `max_length` for texts, lists, sets and dictionaries; `pattern` and `format` for texts. A limit
+    on a type that it is not for is an error when the plugin is loaded. `examples` and `schema` (keys
+    of JSON Schema, added as they are) are for the model only.
     """
 
     description: str | None = None
@@ -157,10 +159,10 @@ class Null(Shape):
 
 
 class Parsed(Shape):
-    """A text that a constructor reads, such as a date."""
+    """A text that a constructor reads, such as a date; `is_number` if what it gives is one."""
 
-    def __init__(self, noun: str, parse, keys: dict):
-        self.noun, self.parse, self.keys = noun, parse, keys
+    def __init__(self, noun: str, parse, keys: dict, is_number: bool = False):
+        self.noun, self.parse, self.keys, self.is_number = noun, parse, keys, is_number
 
     def schema(self, defs):
         return {"type": "string", **self.keys}
@@ -397,43 +399,62 @@ class Constrained(Shape):
 
     NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum",
                "multiple_of": "multipleOf"}
+    WORDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than",
+             "multiple_of": "a multiple of"}
 
     def __init__(self, inner: Shape, field: Field):
         self.inner, self.field, self.noun = inner, field, inner.noun
 
     def schema(self, defs):
         schema, field = dict(self.inner.schema(defs)), self.field
-        for name, key in self.NUMBERS.items():
-            if getattr(field, name) is not None:
-                schema[key] = getattr(field, name)
+        limits = {name: getattr(field, name) for name in self.NUMBERS if getattr(field, name) is not None}
+        description = field.description
+        if limits and schema.get("type") in ("string", ["string", "null"]):
+            # JSON Schema compares numbers only: what is a number in a text is told in words.
+            words = ", ".join(f"{self.WORDS[name]} {limit}" for name, limit in limits.items())
+            description = f"{description} ({words})" if description else f"A number, {words}."
+        else:
+            for name, limit in limits.items():
+                schema[self.NUMBERS[name]] = float(limit) if isinstance(limit, decimal.Decimal) else limit
         what = schema.get("type")
         what = [kind for kind in what if kind != "null"][0] if isinstance(what, list) else what
         lengths = {"array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
         least, most = lengths.get(what, ("minLength", "maxLength"))
         for key, value in ((least, field.min_length), (most, field.max_length), ("pattern", field.pattern),
                            ("format", field.format), ("examples", field.examples),
-                           ("description", field.description)):
+                           ("description", description)):
             if value is not None:
                 schema[key] = value
         return {**schema, **(field.schema or {})}
 
     def read(self, value, path):
         read = self.inner.read(value, path)
-        if problem := self._problem(value):
+        number = read if isinstance(read, decimal.Decimal) else value
+        if problem := self._number_problem(number) or self._problem(value):
             raise BadArguments(f"expected {problem}, got {_shown(value)}", path)
         return read
 
+    def _number_problem(self, value) -> str | None:
+        if not isinstance(value, (int, float, decimal.Decimal)) or isinstance(value, bool):
+            return None
+        for name, words in self.WORDS.items():
+            limit = getattr(self.field, name)
+            if limit is not None and not self._holds(name, value, limit):
+                return f"{words} {limit}"
+        return None
+
+    @staticmethod
+    def _holds(name: str, value, limit) -> bool:
+        if isinstance(value, decimal.Decimal) or isinstance(limit, decimal.Decimal):
+            # 0.1 is meant as it is written, not as the float next to it.
+            value, limit = decimal.Decimal(str(value)), decimal.Decimal(str(limit))
+            if not value.is_finite():
+                return False
+        return {"ge": lambda: value >= limit, "gt": lambda: value > limit, "le": lambda: value <= limit,
+                "lt": lambda: value < limit, "multiple_of": lambda: value % limit == 0}[name]()
+
     def _problem(self, value) -> str | None:
         field = self.field
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            for limit, holds, words in (
-                (field.ge, lambda: value >= field.ge, "at least"), (field.gt, lambda: value > field.gt, "more than"),
-                (field.le, lambda: value <= field.le, "at most"), (field.lt, lambda: value < field.lt, "less than"),
-            ):
-                if limit is not None and not holds():
-                    return f"{words} {limit}"
-            if field.multiple_of is not None and value % field.multiple_of:
-                return f"a multiple of {field.multiple_of}"
         if isinstance(value, (str, list, dict)):
             unit = "characters" if isinstance(value, str) else "entries"
             if field.min_length is not None and len(value) < field.min_length:

@@ -33,6 +33,11 @@
 //! Directories are `std`, other machines are [`http`], and both refuse until the operator grants
 //! what the plugin asked for with [`Need`].
 
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod hooks;
 pub mod http;
 pub mod kv;

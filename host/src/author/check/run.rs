@@ -1,5 +1,6 @@
 //! What must run the plugin: loading it twice, its examples, and how long it all takes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::availability::Availability;
 use crate::dispatch::Dispatch;
 use crate::egress::{Egress, EgressSettings};
 use crate::limits::{Count, Limits};
-use crate::plugin::{LoadError, Loaded, Loader};
+use crate::plugin::{LoadError, Loaded, Loader, RUNNER_REPAIR};
 use crate::quarantine::Quarantine;
 use crate::registry::{Owners, Registry, SourceReport};
 use crate::schema::{Definition, Format, tokens};
@@ -39,7 +40,7 @@ const SLOW: Duration = Duration::from_millis(100);
 pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
     let limits = Limits { refusals_max: REFUSALS_MAX, ..request.limits.clone() };
     let limits = Arc::new(limits);
-    let folder = tempfile::tempdir().map_err(CheckError::Decoy)?;
+    let folder = tempfile::tempdir().map_err(CheckError::NoRoom)?;
     let mut loader = loader(request, &limits)?;
     loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));
     let (first, second) = (load(&loader, request).await, load(&loader, request).await);
@@ -67,7 +68,11 @@ pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
     if request.bundled.contains_key(&key) {
         registration.origin = Origin::Bundled;
     }
-    let (dispatch, report) = shelf(&loaded.0, &limits);
+    if let Some(unrecorded) = &loaded.0.unrecorded {
+        let message = unrecorded.to_string();
+        found.push(Finding::new(Level::Error, "runner", "plugin", message, RUNNER_REPAIR));
+    }
+    let (dispatch, report) = alone(&loaded.0, &limits, request.compiler.clone());
     let declared =
         Declared { registration: &loaded.0.registration, facts: &facts, report: &report };
     found.extend(rules::findings(&declared));
@@ -94,7 +99,7 @@ fn loader(request: &CheckRequest, limits: &Arc<Limits>) -> Result<Loader, CheckE
         tracing::warn!("{error}; until then every check compiles anew");
     }
     // Whatever it tries in vain is remembered, so that it can be told what an example needs.
-    loader.probe().map_err(CheckError::Decoy)?;
+    loader.probe();
     Ok(loader)
 }
 
@@ -111,15 +116,23 @@ fn not_loaded(error: &LoadError) -> Finding {
 }
 
 /// A catalog of this plugin alone. It may crash as often as it likes, and nobody writes it down.
-fn shelf(loaded: &Loaded, limits: &Arc<Limits>) -> (Dispatch, SourceReport) {
-    let registry = Arc::new(Registry::new(Arc::clone(limits), Owners::new()));
+fn alone(
+    loaded: &Loaded,
+    limits: &Arc<Limits>,
+    program: Option<PathBuf>,
+) -> (Dispatch, SourceReport) {
+    let mut registry = Registry::new(Arc::clone(limits), Owners::new());
+    if program.is_none() {
+        registry.only_brief_checks();
+    }
+    let registry = Arc::new(registry);
     let catalog = registry.publish([loaded.registration.clone()]);
     let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
     let availability = Arc::new(Availability::new(limits));
     let quarantine = Arc::new(Quarantine::open(limits, None));
     let audit = Arc::new(Audit::off());
     let limits = Arc::clone(limits);
-    (Dispatch::new(registry, availability, quarantine, limits, 1, audit), report)
+    (Dispatch::new(registry, availability, quarantine, limits, 1, audit, program), report)
 }
 
 /// What two registrations of the same bytes differ in.

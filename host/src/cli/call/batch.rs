@@ -1,13 +1,13 @@
 //! `toolhost call --batch`: one call a line in, one outcome a line out.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
 
 use super::outcome_json;
 use crate::cli::failure::Failure;
 use crate::cli::ui::Ui;
 use crate::cli::{Global, approve, loaded_host};
-use crate::session::SessionSettings;
+use crate::session::{self, SessionSettings};
 use crate::tool::{Call, CallError, Caller, Code, Outcome, Usage};
 
 /// One line.
@@ -18,7 +18,25 @@ struct Line {
     /// An object, or the text of one as a model wrote it.
     #[serde(default)]
     arguments: Value,
-    id: Option<String>,
+    id: Option<Id>,
+}
+
+/// What a caller knows a call by. It stands in the outcome as it was written.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged, expecting = "`id` is a text or a number")]
+enum Id {
+    Text(String),
+    Number(Number),
+}
+
+impl Id {
+    /// As the tool is told it.
+    fn text(&self) -> String {
+        match self {
+            Id::Text(text) => text.clone(),
+            Id::Number(number) => number.to_string(),
+        }
+    }
 }
 
 /// Runs the calls of `text` in one session and prints an outcome for each, in their order.
@@ -38,27 +56,35 @@ pub(super) async fn run(
             "{given} calls exceed `batch_lines_max` of {allowed}; split the file"
         )));
     }
-    let settings = SessionSettings { approver: approve::approver(), ..SessionSettings::default() };
+    let settings = SessionSettings {
+        approver: approve::approver(),
+        caller: Some(session::COMMAND_LINE.to_owned()),
+        ..SessionSettings::default()
+    };
     let session = host.session(settings).map_err(|error| Failure::fault(error.to_string()))?;
     // A line that is no call is refused alone, in its place.
     let mut calls = Vec::new();
-    let mut refused = Vec::new();
+    let mut read_lines = Vec::new();
     for (number, line) in lines {
         match read(line, dirs) {
-            Ok(call) => {
+            Ok((id, call)) => {
                 calls.push(call);
-                refused.push(None);
+                read_lines.push(Ok(id));
             }
-            Err(problem) => refused.push(Some(no_call(number + 1, &problem))),
+            Err(problem) => read_lines.push(Err(no_call(number + 1, &problem))),
         }
     }
     let mut outcomes = host.batch(&session, calls).await.into_iter();
     let mut worst: Option<CallError> = None;
-    for refused in refused {
-        let Some(outcome) = refused.or_else(|| outcomes.next()) else { break };
-        ui.json_text(&outcome_json(&outcome).to_string())?;
+    for line in read_lines {
+        let (id, outcome) = match line {
+            Err(refused) => (None, Some(refused)),
+            Ok(id) => (id, outcomes.next()),
+        };
+        let Some(outcome) = outcome else { break };
+        ui.json_text(&with_id(id, outcome_json(&outcome)).to_string())?;
         if let Err(error) = outcome.result
-            && worst.as_ref().is_none_or(|known| known.code.class() < error.code.class())
+            && worst.as_ref().is_none_or(|known| known.class() < error.class())
         {
             worst = Some(error);
         }
@@ -66,7 +92,19 @@ pub(super) async fn run(
     worst.map_or(Ok(()), |error| Err(Failure::call(&error).silent()))
 }
 
-fn read(line: &str, dirs: &[String]) -> Result<Call, String> {
+/// The outcome, after the id of its call.
+fn with_id(id: Option<Id>, outcome: Value) -> Value {
+    match (id, outcome) {
+        (Some(id), Value::Object(members)) => {
+            let mut object = serde_json::Map::from_iter([("id".to_owned(), json!(id))]);
+            object.extend(members);
+            Value::Object(object)
+        }
+        (_, outcome) => outcome,
+    }
+}
+
+fn read(line: &str, dirs: &[String]) -> Result<(Option<Id>, Call), String> {
     let Line { tool, arguments, id } =
         serde_json::from_str(line).map_err(|error| error.to_string())?;
     let arguments = match arguments {
@@ -74,18 +112,19 @@ fn read(line: &str, dirs: &[String]) -> Result<Call, String> {
         Value::String(text) => text,
         value => value.to_string(),
     };
-    let caller = Caller { tool_call: id, ..Caller::default() };
-    Ok(Call { caller, dirs: dirs.to_vec(), ..Call::new(tool, arguments) })
+    let caller = Caller { tool_call: id.as_ref().map(Id::text), ..Caller::default() };
+    Ok((id, Call { caller, dirs: dirs.to_vec(), ..Call::new(tool, arguments) }))
 }
 
 fn no_call(line: usize, problem: &str) -> Outcome {
     let message = format!(
-        "line {line} is no call: {problem}; write {{\"tool\": \"NAME\", \"arguments\": {{}}, \"id\": \"any\"}}"
+        "line {line} is no call: {problem}; write {{\"tool\": \"NAME\", \"arguments\": {{}}, \"id\": 1}}"
     );
     Outcome {
         tool: String::new(),
         repairs: Vec::new(),
         result: Err(CallError::new(Code::InvalidArguments, message).with("line", line)),
+        is_structured: false,
         usage: Usage::default(),
         refusals: Vec::new(),
         generation: 0,

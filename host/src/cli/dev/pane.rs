@@ -15,19 +15,37 @@ pub(super) struct Pane {
     bar: Option<ProgressBar>,
     calls: u64,
     failed: u64,
+    /// While what was saved is broken: how many calls there were, and how many had failed, when that began.
+    broken_since: Option<(u64, u64)>,
     times: VecDeque<Duration>,
 }
 
 impl Pane {
     pub(super) fn new() -> Pane {
-        Pane { bar: None, calls: 0, failed: 0, times: VecDeque::new() }
+        Pane { bar: None, calls: 0, failed: 0, broken_since: None, times: VecDeque::new() }
     }
 
-    /// Counts a call.
-    pub(super) fn saw(&mut self, record: &Record) {
-        if record.kind != "call" {
-            return;
+    /// Says whether what was saved is broken. While it is, calls are counted and not shown, so that the
+    /// compiler's errors stay where they are; what they came to is returned when it is whole again.
+    pub(super) fn broken(&mut self, is_broken: bool) -> Option<String> {
+        if is_broken {
+            self.broken_since.get_or_insert((self.calls, self.failed));
+            return None;
         }
+        let (calls, failed) = self.broken_since.take()?;
+        let (calls, failed) = (self.calls - calls, self.failed - failed);
+        (calls > 0).then(|| format!("calls while it was broken: {calls}, failed: {failed}"))
+    }
+
+    /// Counts a call. Tells whether it is to be shown.
+    pub(super) fn saw(&mut self, record: &Record) -> bool {
+        if record.kind == "call" {
+            self.count(record);
+        }
+        self.broken_since.is_none()
+    }
+
+    fn count(&mut self, record: &Record) {
         self.calls += 1;
         self.failed += u64::from(record.str("code") != "ok");
         self.times.push_back(Duration::from_micros(record.number("wall_us")));
@@ -59,6 +77,11 @@ impl Pane {
     }
 
     fn line(&self) -> String {
+        let state = if self.broken_since.is_some() { "broken, see above; " } else { "" };
+        format!("{state}{}", self.sum())
+    }
+
+    fn sum(&self) -> String {
         let Some(last) = self.times.back() else {
             return "no calls yet; Ctrl-C ends".to_owned();
         };

@@ -67,7 +67,8 @@ impl Told {
         }
         if let Some(pending) = &ready.pending {
             ui.line(&format!("  it waits: {}; {}", pending.why, pending.meanwhile))?;
-            for line in pending.suspicions.iter().chain(&pending.differences) {
+            let lines = pending.repair.iter().chain(&pending.suspicions);
+            for line in lines.chain(&pending.differences) {
                 ui.line(&format!("  {line}"))?;
             }
         }
@@ -136,9 +137,10 @@ pub(super) fn calls(
         let source = record.str("source").strip_prefix("plugin:").unwrap_or_default();
         let is_own = ["call", "denial"].contains(&record.kind.as_str()) && work.makes(source);
         if is_own {
-            pane.saw(&record);
             pane.hide();
-            ui.line(&in_words(&record))?;
+            if pane.saw(&record) {
+                ui.line(&in_words(&record))?;
+            }
         }
     }
     Ok(())

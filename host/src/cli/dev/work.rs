@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::failure::Failure;
-use super::super::home::Home;
+use super::super::home::{Home, PROJECT_PLUGINS};
+use super::super::source::may_write;
 use super::super::ui::Ui;
 use super::source_folders;
 use crate::author::{self, BuildError, BuildRequest};
@@ -22,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(super) struct Work {
     source: PathBuf,
     out: PathBuf,
+    /// Where that is, if it is neither what was named nor `./plugins`.
+    elsewhere: Option<String>,
     kind: Kind,
     /// The ids of what was made of it.
     made: BTreeSet<String>,
@@ -41,7 +44,7 @@ impl Work {
     pub(super) fn new(
         home: &Home,
         source: &Path,
-        out: &Path,
+        out: Option<&Path>,
         as_component: bool,
     ) -> Result<Work, Failure> {
         let usage = |what: &Path, error: std::io::Error| {
@@ -57,6 +60,10 @@ impl Work {
         // Not `plugins/csv-query/plugins`.
         let is_built = is_rust || as_component;
         let above = source.parent().filter(|_| !is_built).map(Path::to_owned);
+        let found = found_out(home, &source);
+        let is_elsewhere = out.is_none() && found.is_some();
+        let chosen = out.map(Path::to_owned).or_else(|| found.clone());
+        let out = &*chosen.unwrap_or_else(|| PathBuf::from(PROJECT_PLUGINS));
         let named = fs::canonicalize(out).ok();
         let is_in_place = above.as_ref().is_some_and(|above| {
             named.as_ref() == Some(above) || home.folders().iter().any(|folder| folder == above)
@@ -69,6 +76,7 @@ impl Work {
         let out = match (&kind, above) {
             (Kind::InPlace, Some(above)) => above,
             _ => {
+                may_write(out)?;
                 fs::create_dir_all(out).map_err(|error| usage(out, error))?;
                 fs::canonicalize(out).map_err(|error| usage(out, error))?
             }
@@ -81,12 +89,23 @@ impl Work {
             ))
             .hint(format!("name another folder than `{}` with `--out`", below.display())));
         }
-        Ok(Work { source, out, kind, made: BTreeSet::new() })
+        let elsewhere = (is_elsewhere && kind != Kind::InPlace).then(|| whose(home, &source, &out));
+        Ok(Work { source, out, elsewhere, kind, made: BTreeSet::new() })
+    }
+
+    /// Says where the plugin goes, if that is neither what was named nor `./plugins`.
+    pub(super) fn elsewhere(&self) -> Option<String> {
+        self.elsewhere.clone()
     }
 
     /// The script that is worked at where it serves, if it is one.
     pub(super) fn in_place(&self) -> Option<PathBuf> {
         (self.kind == Kind::InPlace).then(|| self.source.clone())
+    }
+
+    /// Tells whether it is built, which runs its author's code.
+    pub(super) fn is_built(&self) -> bool {
+        self.kind == Kind::Built
     }
 
     pub(super) fn source(&self) -> &Path {
@@ -146,23 +165,24 @@ impl Work {
         host: &Host,
     ) -> Result<Vec<PathBuf>, Failure> {
         let failed = |error: BuildError| match error {
-            BuildError::Compiler { .. } => Failure::rejected("the compiler says no, see above"),
+            BuildError::Compiler { .. } => Failure::failed("the compiler says no, see above"),
             error => super::super::build::failure(&error),
         };
         if self.kind == Kind::InPlace {
             self.made(&self.source.clone());
             return Ok(vec![self.source.clone()]);
         }
-        let stage = tempfile::Builder::new().prefix(".toolhost-dev-").tempdir_in(&self.out);
-        let stage = stage.map_err(|error| {
-            Failure::usage(format!("{} cannot be written: {error}", self.out.display()))
+        // Not in the plugins folder: a build takes long, and whoever kills it would leave that there.
+        let built_in = tempfile::tempdir().map_err(|error| {
+            Failure::usage(format!("no temporary directory can be made: {error}"))
         })?;
         let made: Vec<PathBuf> = match self.kind {
             Kind::Built => {
                 let request = BuildRequest {
                     source: self.source.clone(),
-                    out: stage.path().to_owned(),
+                    out: built_in.path().to_owned(),
                     places: home.building(),
+                    stage: Some(home.cache.clone()),
                     environment: std::env::vars_os().collect(),
                     show_messages: true,
                     ..BuildRequest::default()
@@ -172,7 +192,7 @@ impl Work {
             }
             _ => {
                 let limits = host.limits();
-                let copy = author::copy_script(&self.source, stage.path(), &self.out, limits);
+                let copy = author::copy_script(&self.source, built_in.path(), &self.out, limits);
                 vec![copy.map_err(failed)?]
             }
         };
@@ -191,6 +211,36 @@ impl Work {
 
     fn made(&mut self, path: &Path) {
         self.made.extend(PluginId::from_stem(&script::stem(path)).map(|id| id.to_string()));
+    }
+}
+
+/// Where a plugin goes whose own folder `dev` runs in: the plugins folder that it lies in, or that of
+/// the folder around it, or else this user's.
+fn found_out(home: &Home, source: &Path) -> Option<PathBuf> {
+    let here = std::env::current_dir().and_then(fs::canonicalize).ok()?;
+    if !here.starts_with(source) {
+        return None;
+    }
+    let around = source.parent()?;
+    let is_plugins = around.file_name().is_some_and(|name| name == PROJECT_PLUGINS);
+    let folder = if is_plugins { around.to_owned() } else { around.join(PROJECT_PLUGINS) };
+    Some(if folder.is_dir() { folder } else { home.plugins.clone() })
+}
+
+/// Says whose plugins folder that is.
+fn whose(home: &Home, source: &Path, out: &Path) -> String {
+    let is_own = fs::canonicalize(&home.plugins).is_ok_and(|own| own == out);
+    let shown = out.display();
+    match (is_own, out.parent()) {
+        (false, Some(project)) => format!(
+            "{} goes into {shown}, where hosts look that run in {}",
+            source.file_name().unwrap_or_default().to_string_lossy(),
+            project.display()
+        ),
+        _ => format!(
+            "{} goes into {shown}, your own plugins folder, where each of your hosts looks",
+            source.file_name().unwrap_or_default().to_string_lossy()
+        ),
     }
 }
 

@@ -93,16 +93,17 @@ fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static s
         |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|tool| tool == view.name);
     let asks: Vec<String> = ready.needs.iter().filter(is_for_it).map(need_line).collect();
     let grants = ready.granted.flags();
-    let listed = |texts: Vec<String>| match texts.as_slice() {
-        [] => "nothing".to_owned(),
-        texts => texts.join("; "),
-    };
     let steps = [("asks for", listed(asks)), ("granted", listed(grants))];
     let idle = ready.grants.iter().map(|reason| ("gives nothing", reason.clone()));
     steps.into_iter().chain(idle.collect::<Vec<_>>())
 }
 
-fn place(ready: &Ready) -> &'static str {
+/// Texts in one line.
+pub(super) fn listed(texts: Vec<String>) -> String {
+    if texts.is_empty() { "nothing".to_owned() } else { texts.join("; ") }
+}
+
+pub(super) fn place(ready: &Ready) -> &'static str {
     match ready.origin {
         Origin::Project if ready.trusted => "in a project's folder, trusted",
         Origin::Builtin => "the host's own",

@@ -14,6 +14,14 @@ use super::view::{Pane, View};
 const ROWS_MIN: u16 = 24;
 /// Lines of a notice.
 const NOTICE_ROWS: u16 = 2;
+/// Rows of a pane around its cells: borders and headings.
+const FRAME_ROWS: u16 = 3;
+/// Rows that every pane keeps.
+const PANE_ROWS_MIN: u16 = 4;
+/// Between two columns.
+const SPACING: u16 = 2;
+/// Characters of a cell, but for the first of a row, which is shown whole.
+const CELL_CHARS_MAX: u16 = 40;
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View, now: SystemTime) {
@@ -33,7 +41,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, now: SystemTime) {
     if frame.area().height < ROWS_MIN {
         draw_pane(frame, view, view.pane(), panes, now);
     } else {
-        let shares = [Constraint::Fill(1), Constraint::Fill(2), Constraint::Fill(2)];
+        // As many plugins as there are, as long as the others keep a few rows.
+        let plugins = u16::try_from(view.rows(Pane::Plugins, now).len()).unwrap_or(u16::MAX);
+        let most = panes.height.saturating_sub(2 * PANE_ROWS_MIN);
+        let plugins = plugins.saturating_add(FRAME_ROWS).clamp(PANE_ROWS_MIN.min(most), most);
+        let shares = [Constraint::Length(plugins), Constraint::Fill(1), Constraint::Fill(1)];
         let areas: [Rect; 3] = Layout::vertical(shares).areas(panes);
         for (pane, area) in Pane::ALL.into_iter().zip(areas) {
             draw_pane(frame, view, pane, area, now);
@@ -49,30 +61,45 @@ fn draw_pane(frame: &mut Frame<'_>, view: &View, pane: Pane, area: Rect, now: Sy
     let mark = if is_active { "> " } else { "  " };
     let title = format!("{mark}{} ({}) ", pane.title(), rows.len());
     let block = Block::bordered().title(if is_active { title.bold() } else { title.into() });
-    let widths = widths(pane, &rows);
+    let columns = columns(pane, &rows, area.width.saturating_sub(2));
     let selected = (!rows.is_empty()).then(|| view.selected(pane, rows.len()));
-    let headings = Row::new(pane.headings().iter().copied()).style(Style::new().bold());
-    let table = Table::new(rows.into_iter().map(Row::new), widths)
-        .header(headings)
-        .column_spacing(2)
+    let kept = |cells: Vec<String>| Row::new(columns.iter().map(move |(at, _)| cells[*at].clone()));
+    let headings = pane.headings().iter().map(|heading| (*heading).to_owned()).collect();
+    let mut widths: Vec<Constraint> =
+        columns.iter().map(|(_, width)| Constraint::Length(*width)).collect();
+    if let Some(last) = widths.last_mut() {
+        *last = Constraint::Fill(1);
+    }
+    let table = Table::new(rows.into_iter().map(&kept), widths)
+        .header(kept(headings).style(Style::new().bold()))
+        .column_spacing(SPACING)
         .block(block)
         .row_highlight_style(if is_active { Style::new().reversed() } else { Style::new() });
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(selected));
 }
 
-/// As wide as the widest cell; the last column has what is left.
-fn widths(pane: Pane, rows: &[Vec<String>]) -> Vec<Constraint> {
+/// The columns that fit, each with its width: that of its widest cell. Where not all fit, those go
+/// first that say least, and what a row is about is never cut.
+fn columns(pane: Pane, rows: &[Vec<String>], available: u16) -> Vec<(usize, u16)> {
     let headings = pane.headings();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         let widest = cells.chain([headings[column].len()]).max().unwrap_or_default();
-        Constraint::Length(u16::try_from(widest).unwrap_or(u16::MAX).min(40))
+        let most = if column == 0 { u16::MAX } else { CELL_CHARS_MAX };
+        (column, u16::try_from(widest).unwrap_or(u16::MAX).min(most))
     };
-    let mut widths: Vec<Constraint> = (0..headings.len()).map(width).collect();
-    if let Some(last) = widths.last_mut() {
-        *last = Constraint::Fill(1);
+    let mut columns: Vec<(usize, u16)> = (0..headings.len()).map(width).collect();
+    let total = |columns: &[(usize, u16)]| {
+        columns.iter().fold(0_u16, |sum, (_, width)| sum.saturating_add(width + SPACING))
+    };
+    for least in pane.dispensable() {
+        // The last one takes what is left.
+        if total(&columns) <= available.saturating_add(SPACING) {
+            break;
+        }
+        columns.retain(|(column, _)| column != least);
     }
-    widths
+    columns
 }
 
 fn footer(view: &View) -> Line<'static> {
@@ -165,6 +192,49 @@ mod tests {
     }
 
     #[test]
+    fn every_plugin_that_fits_is_shown_with_its_whole_id() {
+        let mut view = View::new(None);
+        let plugin = |number: usize| Plugin {
+            source: format!("plugin:{number:02}-{}", "x".repeat(37)),
+            state: "live, untrusted".into(),
+            tools: 2,
+            ..Plugin::default()
+        };
+        view.know(Known { plugins: (0..11).map(plugin).collect(), tools: Vec::new() });
+        check(
+            &view,
+            80,
+            24,
+            &expect![[r#"
+            toolhost watch  11 plugins, 0 tools; last 5 min: 0 calls, 0 failed, 0 refused
+            ┌> Plugins (11) ───────────────────────────────────────────────────────────────┐
+            │PLUGIN                                           STATE            TOOLS  CALLS│
+            │plugin:00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:01-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:02-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:03-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:04-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:05-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:06-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:07-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:08-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:09-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            │plugin:10-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx  live, untrusted  2      0    │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            ┌  Tools (0) ──────────────────────────────────────────────────────────────────┐
+            │TOOL  SOURCE  STATE  CALLS  FAILED  REFUSED  P50  P99  LAST                   │
+            │                                                                              │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            ┌  Events (0) ─────────────────────────────────────────────────────────────────┐
+            │TIME  KIND  WHAT                                                              │
+            │                                                                              │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            q quits  tab next pane  up/down moves  / filters  r looks at the plugins again
+        "#]],
+        );
+    }
+
+    #[test]
     fn one_pane_on_a_small_terminal() {
         let mut view = view();
         view.press(Press::Tab);
@@ -176,17 +246,17 @@ mod tests {
             60,
             10,
             &expect![[r#"
-            toolhost watch  1 plugin, 2 tools; last 5 min: 0 calls, 0 fa
-            ┌> Tools (1) ──────────────────────────────────────────────┐
-            │TOOL      SOURCE    STATE  CALLS  FAILE  REFUS  P50  P99  │
-            │json_que  plugin:j  ready  0      0      0      -    -    │
-            │                                                          │
-            │                                                          │
-            │                                                          │
-            │                                                          │
-            └──────────────────────────────────────────────────────────┘
-            filter: q_  (enter keeps it, esc clears it)
-        "#]],
+                toolhost watch  1 plugin, 2 tools; last 5 min: 0 calls, 0 fa
+                ┌> Tools (1) ──────────────────────────────────────────────┐
+                │TOOL        SOURCE       STATE  CALLS  FAILED  P99        │
+                │json_query  plugin:json  ready  0      0       -          │
+                │                                                          │
+                │                                                          │
+                │                                                          │
+                │                                                          │
+                └──────────────────────────────────────────────────────────┘
+                filter: q_  (enter keeps it, esc clears it)
+            "#]],
         );
         // Nothing fits, and nothing breaks.
         check(

@@ -29,7 +29,11 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
             for record in records {
                 match record {
                     Ok(record) => {
-                        is_news |= view.note(&record, "");
+                        let changes = view.note(&record, "");
+                        is_news |= changes;
+                        if record.kind == "load" && !changes {
+                            continue;
+                        }
                         if ui.json {
                             ui.json_text(&record.text)?;
                         } else {

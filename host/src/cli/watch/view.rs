@@ -90,6 +90,15 @@ impl Pane {
             Pane::Events => &["TIME", "KIND", "WHAT"],
         }
     }
+
+    /// The columns that make way on a narrow terminal, the first to go first.
+    pub(super) fn dispensable(self) -> &'static [usize] {
+        match self {
+            Pane::Plugins => &[3, 4, 5, 7, 6, 2],
+            Pane::Tools => &[8, 6, 5, 4, 7, 1, 3],
+            Pane::Events => &[],
+        }
+    }
 }
 
 /// What a person did.
@@ -193,8 +202,9 @@ impl View {
         self.failure = Some(format!("The plugins cannot be looked at: {}", text::one_line(why)));
     }
 
-    /// Takes a record of the log, with what it says in words. Returns whether a host may know
-    /// more by now than the one that was asked last.
+    /// Takes a record of the log, with what it says in words. Loads of the same bytes as before are
+    /// counted, and no events. Returns whether a host may know more by now than the one that was
+    /// asked last.
     pub(super) fn note(&mut self, record: &Record, words: &str) -> bool {
         let (tool, source) = (record.str("tool").to_owned(), source(record));
         let is_news = match record.kind.as_str() {
@@ -216,6 +226,10 @@ impl View {
         }
         while self.denials.len() > CALLS_MAX {
             self.denials.pop_front();
+        }
+        // A host that starts loads everything, and most of that is as it was.
+        if record.kind == "load" && !is_news {
+            return false;
         }
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();

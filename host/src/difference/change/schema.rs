@@ -186,6 +186,13 @@ fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: 
     add(meaning, format!("{place}: {} became {}", shown(&was), shown(&is)));
 }
 
+/// A value as text, the same for equal values.
+fn in_order(value: &Value) -> String {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
+}
+
 fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
     let of = |schema: &Map<String, Value>| schema.get("enum").and_then(Value::as_array).cloned();
     match (of(then), of(now)) {
@@ -193,10 +200,13 @@ fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add:
         (None, Some(_)) => add(Meaning::Breaking, format!("{place}: only listed values are taken")),
         (Some(_), None) => add(Meaning::Compatible, format!("{place}: any value is taken")),
         (Some(was), Some(is)) => {
-            for gone in was.iter().filter(|value| !is.contains(value)) {
+            // Lists of strangers are long: each value is looked up, and not compared with all.
+            let (before, after): (BTreeSet<String>, BTreeSet<String>) =
+                (was.iter().map(in_order).collect(), is.iter().map(in_order).collect());
+            for gone in was.iter().filter(|value| !after.contains(&in_order(value))) {
                 add(Meaning::Breaking, format!("{place}: the value {gone} is gone"));
             }
-            for new in is.iter().filter(|value| !was.contains(value)) {
+            for new in is.iter().filter(|value| !before.contains(&in_order(value))) {
                 add(Meaning::Compatible, format!("{place}: the value {new} is new"));
             }
         }

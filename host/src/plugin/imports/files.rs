@@ -1,15 +1,20 @@
-//! Files: those of WASI, with three things around them.
+//! Files: those of WASI, with four things around them.
 //!
 //! A use that tells anything closes the other side of an either/or, and a closed side refuses. Pipes,
 //! sockets and devices in a granted directory are refused, since opening one can block a thread
 //! of the host for good, and no bound of the guest would end that. What was tried is remembered
-//! when a tool is probed. And guests leave some of the files that the process may open to others.
+//! when a tool is probed. Guests leave some of the files that the process may open to others. And
+//! what streams and lists hold is memory of the guest.
 
 mod left;
+mod listing;
+mod names;
+mod room;
+mod streams;
 mod stuck;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::sync::Arc;
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
@@ -25,32 +30,32 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::roots::Roots;
 use crate::authority::{Access, Kind};
 use crate::plugin::conduct::Conduct;
+use crate::plugin::memory::GuestMemory;
 use crate::plugin::store::Guest;
-use crate::tool::Refusal;
+use listing::{LISTING_BYTES, Listing};
+use streams::{Charged, STREAM_BYTES};
 use stuck::Opening;
 
+pub(crate) use names::Names;
 pub(crate) use stuck::StuckOpens;
 
-/// Lists of directories that one guest may hold at once: each holds all entries in memory.
+/// Lists of directories that one guest may hold at once: each is an open file, and some memory.
 const LISTINGS_MAX: usize = 64;
 
 /// The files of a guest.
 pub(crate) struct Files<'a> {
     pub(crate) inner: WasiFilesystemCtxView<'a>,
     pub(crate) conduct: &'a Conduct,
+    pub(crate) memory: &'a Arc<GuestMemory>,
     pub(crate) stuck: &'a StuckOpens,
     pub(crate) stuck_max: usize,
     /// Handles of lists of directories that it holds.
     pub(crate) listings: &'a mut HashSet<u32>,
     pub(crate) roots: &'a mut Roots,
-    /// Where a tool is probed: handles of directories that are not there, with their paths.
-    pub(crate) decoys: Option<&'a mut Vec<(u32, String)>>,
+    pub(crate) names: &'a mut Names,
+    /// Paths that lead into no granted directory are heard all the same.
+    pub(crate) has_names: bool,
 }
-
-/// Where a probed tool sees a directory, if it was granted none there: every path leads through
-/// it, so that whatever it opens is seen. Relative paths do as well, since the C library of WASI
-/// starts at the root.
-pub(crate) const DECOY: &str = "/";
 
 /// How a path is used.
 #[derive(Clone, Copy)]
@@ -86,6 +91,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
 /// Uses a path below the directory `fd` by the function of WASI of this name.
 macro_rules! using {
     ($self:ident, $fd:ident, $path:ident, $access:ident, $function:ident ( $($argument:expr),* )) => {{
+        let ($fd, $path) = $self.lead(Use::new(&$fd, &$path, Access::$access))?;
         let path = $path.clone();
         let what = Use::new(&$fd, &path, Access::$access);
         $self.using(what, async |files| files.$function($($argument),*).await).await
@@ -110,41 +116,15 @@ impl Files<'_> {
                 self.conduct.used_directory(directory, what.access);
             }
         }
-        result
+        result.inspect_err(|error| self.tell(what, error))
     }
 
-    /// Refuses what is closed, and what is a decoy.
-    fn check(&mut self, what: Use<'_>) -> FsResult<()> {
-        let decoys = self.decoys.iter().flat_map(|decoys| decoys.iter());
-        let decoy = decoys.into_iter().find(|(fd, _)| *fd == what.fd);
-        if let Some((_, root)) = decoy {
-            self.attempted(root, what);
-            return Err(ErrorCode::NotPermitted.into());
+    /// Refuses what is closed.
+    fn check(&self, what: Use<'_>) -> FsResult<()> {
+        match self.conduct.closed(Kind::Dirs, what.path) {
+            Some(_) => Err(ErrorCode::NotPermitted.into()),
+            None => Ok(()),
         }
-        if self.conduct.closed(Kind::Dirs, what.path).is_some() {
-            return Err(ErrorCode::NotPermitted.into());
-        }
-        Ok(())
-    }
-
-    /// Remembers what a probed tool wanted to use, as the grant it would take.
-    fn attempted(&self, root: &str, what: Use<'_>) {
-        let path = Path::new(root).join(what.path);
-        let directory =
-            if what.is_directory { path.as_path() } else { path.parent().unwrap_or(&path) };
-        let grant = format!("{}:{}", directory.display(), what.access);
-        self.conduct.lacks(Kind::Dirs, &grant, &path.display().to_string());
-    }
-
-    /// Refuses to open one more, and remembers why.
-    fn too_many(&self, path: String, why: &str, repair: &str) -> FsError {
-        self.conduct.refuse(Refusal {
-            what: path,
-            why: format!("is refused, since {why}"),
-            repair: repair.to_owned(),
-            grant: None,
-        });
-        ErrorCode::Busy.into()
     }
 
     /// Refuses what is neither a file nor a directory.
@@ -176,22 +156,7 @@ fn again(fd: &Resource<Descriptor>) -> Resource<Descriptor> {
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        let all = preopens::Host::get_directories(&mut self.inner)?;
-        for (fd, path) in &all {
-            let granted = &self.conduct.rights.directories;
-            if let Some(place) = granted.iter().position(|(directory, _)| directory.is_at(path)) {
-                self.roots.add(fd.rep(), place);
-            }
-        }
-        if let Some(decoys) = &mut self.decoys {
-            let granted = &self.conduct.rights.directories;
-            let is_decoy = |path: &String| {
-                path == DECOY && !granted.iter().any(|(directory, _)| directory.is_at(path))
-            };
-            let found = all.iter().filter(|(_, path)| is_decoy(path));
-            decoys.extend(found.map(|(fd, path)| (fd.rep(), path.clone())));
-        }
-        Ok(all)
+        self.directories()
     }
 }
 
@@ -217,32 +182,14 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        if !self.stuck.lets_open(self.stuck_max) {
-            self.conduct.refuse(Refusal {
-                what: path,
-                why: format!(
-                    "is refused, since {} files that plugin:{} opened never came back (`stuck_opens_max`)",
-                    self.stuck_max, self.conduct.plugin
-                ),
-                repair: "see what is wrong with that disk, and try again in ten minutes".to_owned(),
-                grant: None,
-            });
-            return Err(ErrorCode::Busy.into());
-        }
-        if left::are_few() {
-            return Err(self.too_many(
-                path,
-                "guests hold three quarters of the files that toolhost may have open",
-                "raise its limit of open files (`ulimit -n`), or let fewer calls run at once",
-            ));
-        }
+        self.check_open(&path)?;
         let makes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
         let writes = open_flags.intersects(makes) || flags.contains(DescriptorFlags::WRITE);
+        let access = if writes { Access::Write } else { Access::Read };
+        let is_directory = open_flags.contains(OpenFlags::DIRECTORY);
+        let (fd, path) = self.lead(Use { is_directory, ..Use::new(&fd, &path, access) })?;
         let shown = path.clone();
-        let what = Use {
-            is_directory: open_flags.contains(OpenFlags::DIRECTORY),
-            ..Use::new(&fd, &shown, if writes { Access::Write } else { Access::Read })
-        };
+        let what = Use { is_directory, ..Use::new(&fd, &shown, access) };
         // Before the look at its type, which would tell what a closed side must not.
         self.check(what)?;
         self.check_type(&fd, path_flags, &path).await?;
@@ -267,10 +214,26 @@ impl HostDescriptor for Files<'_> {
             );
             return Err(self.too_many(".".to_owned(), &why, "its author must close them"));
         }
+        self.check_open(".")?;
+        let charge = self.charge(LISTING_BYTES)?;
+        let fd = self.itself(fd, Access::Read).await?;
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
-        let listing = self.using(what, async |files| files.read_directory(fd).await).await?;
+        let mut opening = Opening::new(self.stuck);
+        let listing = self
+            .using(what, async |files| {
+                let directory = match files.table.get(&fd)? {
+                    Descriptor::Dir(directory) => Arc::clone(&directory.dir),
+                    Descriptor::File(_) => return Err(ErrorCode::BadDescriptor.into()),
+                };
+                let opening = tokio::task::spawn_blocking(move || Listing::open(&directory));
+                let opened = opening.await.map_err(|_| ErrorCode::Io)??;
+                Ok(files.table.push(Listing::new(opened, charge))?)
+            })
+            .await;
+        opening.came_back();
+        let listing = listing?;
         self.listings.insert(listing.rep());
-        Ok(listing)
+        Ok(Resource::new_own(listing.rep()))
     }
 
     async fn stat_at(
@@ -332,6 +295,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
+        let (new_fd, new_path) = self.lead(Use::new(&new_fd, &new_path, Access::Write))?;
         using!(self, fd, old_path, Write, link_at(fd, old_path_flags, old_path, new_fd, new_path))
     }
 
@@ -342,6 +306,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
+        let (new_fd, new_path) = self.lead(Use::new(&new_fd, &new_path, Access::Write))?;
         using!(self, fd, old_path, Write, rename_at(fd, old_path, new_fd, new_path))
     }
 
@@ -390,6 +355,7 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
+        let fd = self.itself(fd, Access::Write).await?;
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Write) };
         self.using(what, async |files| files.set_times(fd, accessed, modified).await).await
     }
@@ -409,6 +375,8 @@ impl HostDescriptor for Files<'_> {
         bytes: Vec<u8>,
         offset: Filesize,
     ) -> FsResult<Filesize> {
+        // It lasts as long as the disk takes.
+        let _charge = self.charge(bytes.len() as u64)?;
         self.inner.write(fd, bytes, offset).await
     }
 
@@ -417,6 +385,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        let fd = self.itself(fd, Access::Read).await?;
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
         self.using(what, async |files| files.stat(fd).await).await
     }
@@ -426,7 +395,11 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<InputStream>> {
-        self.inner.read_via_stream(fd, offset)
+        let charge = self.charge(STREAM_BYTES)?;
+        let stream = self.inner.read_via_stream(fd, offset)?;
+        let stream = self.inner.table.delete(stream)?;
+        let charged: InputStream = Box::new(Charged { stream, _charge: charge });
+        Ok(self.inner.table.push(charged)?)
     }
 
     fn write_via_stream(
@@ -434,11 +407,15 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<OutputStream>> {
-        self.inner.write_via_stream(fd, offset)
+        let charge = self.charge(STREAM_BYTES)?;
+        let stream = self.inner.write_via_stream(fd, offset)?;
+        self.charged(stream, charge)
     }
 
     fn append_via_stream(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<OutputStream>> {
-        self.inner.append_via_stream(fd)
+        let charge = self.charge(STREAM_BYTES)?;
+        let stream = self.inner.append_via_stream(fd)?;
+        self.charged(stream, charge)
     }
 
     async fn is_same_object(
@@ -450,15 +427,13 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        let fd = self.itself(fd, Access::Read).await?;
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
         self.using(what, async |files| files.metadata_hash(fd).await).await
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
-        if let Some(decoys) = &mut self.decoys {
-            // The number will stand for something else.
-            decoys.retain(|(decoy, _)| *decoy != fd.rep());
-        }
+        self.names.forget(fd.rep());
         self.roots.remove(fd.rep());
         HostDescriptor::drop(&mut self.inner, fd)
     }
@@ -469,11 +444,16 @@ impl HostDirectoryEntryStream for Files<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        self.inner.read_directory_entry(stream).await
+        let mut reading = Opening::new(self.stuck);
+        let listing = self.inner.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
+        let entry = listing.next().await;
+        reading.came_back();
+        entry
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.listings.remove(&stream.rep());
-        HostDirectoryEntryStream::drop(&mut self.inner, stream)
+        self.inner.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
     }
 }

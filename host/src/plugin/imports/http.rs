@@ -12,9 +12,9 @@ pub(crate) mod words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use wasmtime_wasi_http::{
     DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
     WasiHttpHooks,
@@ -24,13 +24,18 @@ use crate::authority::{HttpRefusal, Kind, Reach, Target, address};
 use crate::egress::{Body, Client, SendError, Times};
 use crate::limits::Limits;
 use crate::plugin::conduct::Conduct;
+use crate::plugin::memory::{
+    BODY_BYTES, BODY_PIECE_BYTES, Charge, GuestMemory, MemoryRefused, fields_bytes,
+};
 use crate::plugin::secrets::PluginSecrets;
 use crate::tool::Refusal;
 
 pub(crate) use inject::not_set;
 
-/// How much of a request's body a guest can hand over in one go.
-const BODY_CHUNK_BYTES: usize = 16 << 10;
+/// What a request takes while it is under way, beside its own words: a task, and what it waits for.
+const REQUEST_BYTES: u64 = 16 << 10;
+/// What TLS keeps for a connection.
+const TLS_BYTES: u64 = 64 << 10;
 
 /// What a guest sends requests by.
 pub(crate) struct GuestHttp {
@@ -40,6 +45,15 @@ pub(crate) struct GuestHttp {
     sent: AtomicUsize,
     sent_max: usize,
     at_once: Arc<Semaphore>,
+    memory: Arc<GuestMemory>,
+    /// What one exchange takes: what is read and what is written, the head of the response, and TLS.
+    exchange_bytes: u64,
+}
+
+/// One exchange at once, and what it holds. It ends with the response's body.
+struct Turn {
+    _turn: Result<OwnedSemaphorePermit, AcquireError>,
+    _held: [Charge; 2],
 }
 
 type HttpFuture<T> = Box<dyn Future<Output = Result<T, Error>> + Send>;
@@ -57,6 +71,7 @@ impl GuestHttp {
         conduct: &Arc<Conduct>,
         client: &Client,
         secrets: &Arc<PluginSecrets>,
+        memory: &Arc<GuestMemory>,
         limits: &Limits,
     ) -> GuestHttp {
         GuestHttp {
@@ -66,6 +81,8 @@ impl GuestHttp {
             sent: AtomicUsize::new(0),
             sent_max: limits.http_requests_max.0,
             at_once: Arc::new(Semaphore::new(limits.http_requests_at_once_max.0)),
+            memory: Arc::clone(memory),
+            exchange_bytes: 4 * limits.http_head_bytes_max.0 + TLS_BYTES,
         }
     }
 
@@ -129,6 +146,26 @@ fn never_encoded(headers: &mut HeaderMap) {
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
+/// Refuses an answer that is a part of one, or packed, though nobody asked for that.
+fn whole_and_unpacked(response: &http::Response<Body>) -> Result<(), Error> {
+    let all = |name, usual: &str| {
+        let mut said = response.headers().get_all(name).iter();
+        said.all(|said| said.as_bytes().eq_ignore_ascii_case(usual.as_bytes()))
+    };
+    if !all(header::CONTENT_ENCODING, "identity") {
+        return Err(Error::HttpResponseContentCoding(None));
+    }
+    if !all(header::TRANSFER_ENCODING, "chunked") {
+        return Err(Error::HttpResponseTransferCoding(None));
+    }
+    if response.status() == StatusCode::PARTIAL_CONTENT {
+        let text = "the server answered with a part (206), which was not asked for: to a plugin \
+                    with secrets, answers come whole";
+        return Err(Error::InternalError(Some(text.to_owned())));
+    }
+    Ok(())
+}
+
 fn times(options: Option<RequestOptions>) -> Times {
     let options = options.unwrap_or_default();
     Times {
@@ -148,7 +185,7 @@ impl WasiHttpHooks for GuestHttp {
 
     // What a body holds before it is sent is memory of the host, and takes no right to have.
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        BODY_CHUNK_BYTES
+        BODY_PIECE_BYTES
     }
 
     // The client sets it from the URL.
@@ -162,29 +199,44 @@ impl WasiHttpHooks for GuestHttp {
         options: Option<RequestOptions>,
         _sent: HttpFuture<()>,
     ) -> HttpFuture<(http::Response<WasiBody>, HttpFuture<()>)> {
+        // It leaves the table of handles, so from here on it holds its memory itself.
+        let words = fields_bytes(request.headers()) + request.uri().to_string().len() as u64;
+        let held = charge(&self.memory, words + BODY_BYTES + REQUEST_BYTES);
         let decided = self.decide(request, options);
         let (client, conduct) = (self.client.clone(), Arc::clone(&self.conduct));
         let (secrets, at_once) = (Arc::clone(&self.secrets), Arc::clone(&self.at_once));
+        let (memory, exchange_bytes) = (Arc::clone(&self.memory), self.exchange_bytes);
         Box::new(async move {
+            let held = held?;
             let Decided { request, target, reach, times } = decided?;
             // The semaphore is never closed. The turn ends with the response's body.
             let turn = at_once.acquire_owned().await;
+            let held = [held, charge(&memory, exchange_bytes)?];
             let sent = client.send(request, reach, times).await;
-            let response = sent.map_err(|error| failed(error, &target, &conduct))?;
-            let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
-            if !secrets.redactor().is_empty() && encodings.any(|encoding| encoding != "identity") {
-                return Err(Error::HttpResponseContentCoding(None));
+            let response = sent.map_err(|error| failed(error, &target, &conduct, &secrets))?;
+            if !secrets.redactor().is_empty() {
+                whole_and_unpacked(&response)?;
             }
-            let response = redacted::response(response, secrets.redactor(), turn);
+            let held = Turn { _turn: turn, _held: held };
+            let response = redacted::response(response, secrets.redactor(), held);
             let nothing: HttpFuture<()> = Box::new(async { Ok(()) });
             Ok((response, nothing))
         })
     }
 }
 
+/// Takes memory for a request that goes on beside the guest.
+fn charge(memory: &Arc<GuestMemory>, bytes: u64) -> Result<Charge, Error> {
+    memory.charge(bytes).map_err(|MemoryRefused| {
+        let why = memory.denied().map_or_else(|| MemoryRefused.to_string(), |why| why.message());
+        Error::InternalError(Some(format!("the request is refused: {why}")))
+    })
+}
+
 /// Why a request has no response, as WASI says it.
-fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
-    let text = error.to_string();
+fn failed(error: SendError, target: &Target, conduct: &Conduct, secrets: &PluginSecrets) -> Error {
+    let mut text = error.to_string();
+    secrets.redact(&mut text);
     match error {
         SendError::AddressRefused { address, kind, .. } => {
             tracing::info!("{text}");
@@ -199,7 +251,7 @@ fn failed(error: SendError, target: &Target, conduct: &Conduct) -> Error {
             let repair = match &grant {
                 Some(grant) => format!(
                     "if that is meant, run `toolhost grant {} {}`",
-                    conduct.plugin,
+                    conduct.words(),
                     Kind::Http.flag_for(grant)
                 ),
                 None => "no grant of this name reaches it".to_owned(),

@@ -45,6 +45,8 @@ impl Host for Guest {
             Ok(kept) => kept,
             Err(refused) => return Ok(Err(refused)),
         };
+        // It waits for the disk, and for whoever else writes.
+        let _charge = self.memory.charge(value.len() as u64)?;
         Ok(kv.set(&side, &key, value).await.map_err(Error::from))
     }
 
@@ -66,6 +68,8 @@ impl Host for Guest {
             Ok(kept) => kept,
             Err(refused) => return Ok(Err(refused)),
         };
+        let length = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len) as u64;
+        let _charge = self.memory.charge(length(&expected) + length(&value))?;
         Ok(kv.swap(&side, &key, expected, value).await.map_err(Error::from))
     }
 

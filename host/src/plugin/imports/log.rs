@@ -33,17 +33,27 @@ impl GuestLog {
         self.lines_left > 0 && message.len() <= self.bytes_left
     }
 
+    /// Writes a message, each of its lines as one of the log: a traceback is read line by line.
     fn write(&mut self, level: Level, message: &str, meter: &Meter) {
         let fits = self.has_room(message);
-        meter.count_log_line(fits);
-        if !fits {
-            self.dropped += 1;
-            return;
+        if fits {
+            self.bytes_left -= message.len();
         }
-        self.lines_left -= 1;
-        self.bytes_left -= message.len();
+        for line in message.strip_suffix('\n').unwrap_or(message).split('\n') {
+            let is_passed_on = fits && self.lines_left > 0;
+            meter.count_log_line(is_passed_on);
+            if is_passed_on {
+                self.lines_left -= 1;
+                self.line(level, line.strip_suffix('\r').unwrap_or(line));
+            } else {
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn line(&self, level: Level, line: &str) {
         let plugin = &self.plugin;
-        let line = text::one_line(&text::cut(message, LINE_CHARS_MAX));
+        let line = text::one_line(&text::cut(line, LINE_CHARS_MAX));
         match level {
             Level::Debug => tracing::debug!(target: "toolhost::guest", "{plugin}: {line}"),
             Level::Info => tracing::info!(target: "toolhost::guest", "{plugin}: {line}"),

@@ -4,7 +4,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::plugin::bindings::script::{Host, Module};
-use crate::plugin::engine::{Engine, MemoryBudget};
+use crate::plugin::engine::Engine;
+use crate::plugin::memory::MemoryBudget;
 use crate::plugin::store::Guest;
 use crate::script::Script;
 
@@ -80,13 +81,15 @@ impl Host for Guest {
 mod tests {
     use super::*;
     use crate::limits::Limits;
+    use crate::read::Place;
 
     #[test]
     fn what_is_kept_counts_as_memory_of_guests_and_is_given_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.py");
         std::fs::write(&path, "").expect("written");
-        let script = Arc::new(Script::read(&path, "r", &Limits::default()).expect("a script"));
+        let script =
+            Arc::new(Script::read(&Place::Own, &path, "r", &Limits::default()).expect("a script"));
         let budget = Arc::new(MemoryBudget::new(100));
         let of =
             |bytes_max| GuestScript::within(Arc::clone(&script), bytes_max, Arc::clone(&budget));

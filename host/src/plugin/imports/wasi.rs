@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 
-use super::files::DECOY;
+use crate::plugin::directories::DirectoryRules;
 use crate::plugin::rights::Rights;
 
 /// Random bytes in one request.
@@ -18,12 +18,11 @@ const RANDOM_BYTES_MAX: u64 = 1 << 20;
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A context with what is allowed and no other files or variables, no arguments, no network;
-/// stdin is at its end, stdout goes nowhere, and the tail of stderr is kept. At `decoy` is an
-/// empty directory, where a tool is probed.
+/// stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
 pub(crate) fn context(
     stderr: &StderrTail,
     rights: &Rights,
-    decoy: Option<&Path>,
+    rules: &DirectoryRules,
 ) -> wasmtime::Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
     builder
@@ -32,10 +31,10 @@ pub(crate) fn context(
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
-    // First, since of several directories that lead to a path the C library takes the last.
-    let is_free = !rights.directories.iter().any(|(directory, _)| directory.is_at(DECOY));
-    if let Some(decoy) = decoy.filter(|_| is_free) {
-        builder.preopened_dir(decoy, DECOY, FsPerms::ReadOnly)?;
+    // Who may use none need not know either.
+    let working = rules.working.as_deref().filter(|_| rights.may_have_directories());
+    if let Some(working) = working.and_then(Path::to_str) {
+        builder.initial_cwd(working);
     }
     for (directory, access) in &rights.directories {
         directory.preopen(&mut builder, *access)?;

@@ -138,7 +138,7 @@ fn every_row_of_the_table() {
     // Overriding, not allowed: the key is named.
     check(
         &[builtin("x"), user("a", "x").overriding()],
-        &["ok", "set `plugins.a.allow_tool_override = true` in toolhost.toml"],
+        &["ok", "set `plugins.\"/home/plugins/a\".allow_tool_override = true` in toolhost.toml"],
     );
     // Being allowed is not asking.
     check(&[builtin("x"), user("a", "x").allowed()], &["ok", "already registered by builtin"]);
@@ -163,7 +163,7 @@ fn every_row_of_the_table() {
     check_with(
         &[server.clone(), user("a", "x").overriding()],
         &[("x", &server)],
-        &["ok", "set `plugins.a.allow_tool_override = true`"],
+        &["ok", "set `plugins.\"/home/plugins/a\".allow_tool_override = true`"],
     );
 }
 

@@ -90,7 +90,8 @@ impl Gemini<'_> {
             _ => inferred(members, &listed),
         };
         let others: Vec<&str> = named.iter().copied().filter(|name| *name != "null").collect();
-        let is_nullable = others.len() < named.len() || listed.contains(&&Value::Null);
+        let is_nullable =
+            others.len() < named.len() || listed.contains(&&Value::Null) || is_nullable(members);
         let mut node = match others.as_slice() {
             [] if named.is_empty() => described(anything(), members),
             [] => json!({ "type": "STRING", "description": "Always null." }),
@@ -113,10 +114,18 @@ impl Gemini<'_> {
     /// One of several schemas, each together with what stands beside the union.
     fn union(&mut self, members: &Map<String, Value>, branches: &[Value], depth: usize) -> Value {
         let mut beside = members.clone();
-        let annotations =
-            ["title", "description", "default", "examples", "example", "anyOf", "oneOf"];
+        let annotations = [
+            "title",
+            "description",
+            "default",
+            "examples",
+            "example",
+            "nullable",
+            "anyOf",
+            "oneOf",
+        ];
         beside.retain(|key, _| !annotations.contains(&key.as_str()));
-        let (mut union, mut is_nullable) = (Vec::new(), false);
+        let (mut union, mut is_nullable) = (Vec::new(), is_nullable(members));
         for branch in branches {
             if branch.get("type").is_some_and(|name| name == "null") {
                 is_nullable = true;
@@ -277,6 +286,11 @@ fn described(mut node: Value, members: &Map<String, Value>) -> Value {
     }
     place["description"] = description.clone();
     node
+}
+
+/// Tells whether a schema was registered as OpenAPI writes one that takes null.
+fn is_nullable(members: &Map<String, Value>) -> bool {
+    members.get("nullable") == Some(&Value::Bool(true))
 }
 
 fn nullable(node: &mut Value) {

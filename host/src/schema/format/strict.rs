@@ -87,6 +87,12 @@ impl Place {
 
 impl<'a> Strict<'a> {
     fn node(&mut self, schema: &Value, place: Place) -> Option<Value> {
+        let node = self.as_registered(schema, place)?;
+        let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
+        Some(if is_nullable { nullable(node) } else { node })
+    }
+
+    fn as_registered(&mut self, schema: &Value, place: Place) -> Option<Value> {
         self.nodes += 1;
         if self.nodes > NODES_MAX || place.depth > DEPTH_MAX {
             return None;

@@ -99,6 +99,14 @@ fn strict_objects_are_closed_and_optional_properties_nullable() {
         format,
         json!({ "type": ["integer", "null"], "minimum": 3 }),
     );
+    property(
+        json!({ "type": "array", "items": { "type": "integer", "nullable": true } }),
+        format,
+        json!({ "anyOf": [
+            { "type": "array", "items": { "type": ["integer", "null"] } },
+            { "type": "null" },
+        ] }),
+    );
     let tree = json!({
         "type": "object",
         "properties": { "node": { "$ref": "#/definitions/node" } },
@@ -198,6 +206,19 @@ fn gemini_gets_its_own_words_only() {
         json!({ "type": ["string", "null"], "format": "uri", "examples": ["x"] }),
         format,
         json!({ "type": "STRING", "nullable": true }),
+    );
+    property(
+        json!({ "type": "string", "nullable": true }),
+        format,
+        json!({ "type": "STRING", "nullable": true }),
+    );
+    property(
+        json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }], "nullable": true }),
+        format,
+        json!({ "anyOf": [
+            { "type": "STRING", "nullable": true },
+            { "type": "INTEGER", "nullable": true },
+        ] }),
     );
     property(
         json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "null" }], "description": "d" }),

@@ -17,7 +17,11 @@ fn texts(sizes: &[usize]) -> ToolOutput {
 
 /// Makes an answer fit that has the whole turn for itself.
 fn fit(results: &mut Results, tool: &str, output: &mut ToolOutput, chars_max: usize) {
-    results.fit(Returned { tool, call_id: None, output }, chars_max, &mut usize::MAX.clone());
+    results.fit(
+        Returned { tool, call_id: None, keeps_structure: false, output },
+        chars_max,
+        &mut usize::MAX.clone(),
+    );
 }
 
 /// The blocks in short: the length of a text, or the id in whose place it stands.
@@ -70,7 +74,7 @@ fn g91_pages_of_files_and_of_results_are_never_kept() {
     for tool in ["read_file", "result_read"] {
         let mut page = texts(&[200_000]);
         let mut left = 150_000;
-        let returned = Returned { tool, call_id: None, output: &mut page };
+        let returned = Returned { tool, call_id: None, keeps_structure: false, output: &mut page };
         results.fit(returned, 100_000, &mut left);
         assert_eq!((page, left), (texts(&[200_000]), 0));
     }
@@ -81,7 +85,7 @@ fn g93_ids_are_stems_with_a_number() {
     let mut results = Results::new(Bytes(MIB));
     let mut id = |tool: &str, call_id: Option<&str>| {
         let mut output = texts(&[9_000]);
-        let returned = Returned { tool, call_id, output: &mut output };
+        let returned = Returned { tool, call_id, keeps_structure: false, output: &mut output };
         results.fit(returned, 8_000, &mut usize::MAX.clone());
         outline(&output).remove(0)
     };
@@ -213,9 +217,14 @@ fn a_turn_has_a_bound_of_its_own() {
         (texts(&[50_000]), texts(&[9_000, 60_000]), texts(&[40_000]));
     let mut left = 110_000;
     let mut batch = [
-        Returned { tool: "one", call_id: Some("call_1"), output: &mut one },
-        Returned { tool: "two", call_id: Some("call_2"), output: &mut two },
-        Returned { tool: "read_file", call_id: Some("call_3"), output: &mut page },
+        Returned { tool: "one", call_id: Some("call_1"), keeps_structure: false, output: &mut one },
+        Returned { tool: "two", call_id: Some("call_2"), keeps_structure: false, output: &mut two },
+        Returned {
+            tool: "read_file",
+            call_id: Some("call_3"),
+            keeps_structure: false,
+            output: &mut page,
+        },
     ];
     results.fit_all(&mut batch, 100_000, &mut left);
     assert_eq!(outline(&one), ["50000"]);
@@ -225,11 +234,19 @@ fn a_turn_has_a_bound_of_its_own() {
 
     // Small answers pass even when nothing is left; large ones are kept.
     let mut again = texts(&[9_500, SHOWN_CHARS_MAX]);
-    results.fit(Returned { tool: "t", call_id: None, output: &mut again }, 100_000, &mut left);
+    results.fit(
+        Returned { tool: "t", call_id: None, keeps_structure: false, output: &mut again },
+        100_000,
+        &mut left,
+    );
     assert_eq!(outline(&again), ["t-2", "2200"]);
     left = 0;
     let mut again = texts(&[SHOWN_CHARS_MAX, SHOWN_CHARS_MAX + 1]);
-    results.fit(Returned { tool: "t", call_id: None, output: &mut again }, 100_000, &mut left);
+    results.fit(
+        Returned { tool: "t", call_id: None, keeps_structure: false, output: &mut again },
+        100_000,
+        &mut left,
+    );
     assert_eq!((outline(&again), left), (vec!["2200".into(), "t-3".into()], 0));
 }
 
@@ -263,7 +280,8 @@ fn what_is_shown_is_short() {
     results.number = u64::MAX - 1;
     let mut large = texts(&[500_000]);
     let id = "/".repeat(1_000) + &"a".repeat(1_000);
-    let returned = Returned { tool: "t", call_id: Some(&id), output: &mut large };
+    let returned =
+        Returned { tool: "t", call_id: Some(&id), keeps_structure: false, output: &mut large };
     results.fit(returned, 8_000, &mut usize::MAX.clone());
     let shown = only_text(&large).chars().count();
     assert!(shown <= SHOWN_CHARS_MAX, "{shown}");

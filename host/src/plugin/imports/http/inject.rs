@@ -37,7 +37,7 @@ pub(super) fn inject(
                 why: format!("is refused, since two secrets are granted for its {slot}"),
                 repair: format!(
                     "take one back with `toolhost revoke {} {}`",
-                    conduct.plugin,
+                    conduct.words(),
                     Kind::Secrets.flag_for(&grant.to_string())
                 ),
                 grant: None,

@@ -4,21 +4,21 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::wasi_error;
+use super::{Turn, wasi_error};
 use crate::egress::Body;
+use crate::runtime::at_length;
 use crate::secret::{RedactStream, Redactor};
 
 /// A response as a guest reads it. `turn` ends with its body.
 pub(super) fn response(
     response: http::Response<Body>,
     redactor: &Redactor,
-    turn: Result<OwnedSemaphorePermit, AcquireError>,
+    turn: Turn,
 ) -> http::Response<WasiBody> {
     let (mut head, body) = response.into_parts();
     redact_fields(&mut head.headers, redactor);
@@ -36,17 +36,55 @@ pub(super) fn response(
     http::Response::from_parts(head, body.boxed_unsync())
 }
 
+/// Stands in place of a name that has a value in it.
+const NAME: &str = "redacted";
+
+/// Takes the values out of fields, also out of their names, and where several fields share one.
 fn redact_fields(fields: &mut HeaderMap, redactor: &Redactor) {
     if redactor.is_empty() {
         return;
     }
-    for value in fields.values_mut() {
-        let redacted = redactor.bytes(value.as_bytes());
-        if let std::borrow::Cow::Owned(bytes) = redacted {
-            *value = HeaderValue::from_bytes(&bytes)
-                .unwrap_or_else(|_| HeaderValue::from_static("[REDACTED]"));
+    let names: Vec<HeaderName> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let before: Vec<Vec<u8>> = fields.values().map(|value| value.as_bytes().to_vec()).collect();
+    let mut values = before.clone();
+    redactor.parts(&mut values);
+    let mut hidden = redactor.in_names(&names.iter().map(HeaderName::as_str).collect::<Vec<_>>());
+    // One that begins in a name and ends in its value.
+    for ((name, value), hidden) in names.iter().zip(&mut values).zip(&mut hidden) {
+        let text = String::from_utf8_lossy(value);
+        if redactor.spans_field(name.as_str(), &text) {
+            (*hidden, *value) = (true, NAME.into());
         }
     }
+    if values == before && !hidden.contains(&true) {
+        return;
+    }
+    // No part of a value may be this text either.
+    let name = if redactor.in_names(&[NAME])[0] { "x" } else { NAME };
+    *fields = names
+        .into_iter()
+        .zip(values)
+        .zip(hidden)
+        .map(|((field, value), hidden)| {
+            let value = HeaderValue::from_bytes(&value)
+                .unwrap_or_else(|_| HeaderValue::from_static("[REDACTED]"));
+            (if hidden { HeaderName::from_static(name) } else { field }, value)
+        })
+        .fold(HeaderMap::new(), |mut fields, (name, value)| {
+            fields.append(name, value);
+            fields
+        });
+}
+
+/// So many bytes may take longer than it takes to go elsewhere.
+const LONG_BYTES: usize = 16 << 10;
+
+/// Searches a chunk; other tasks of this thread go on meanwhile if it is a long one.
+fn push(stream: &mut RedactStream, chunk: Bytes) -> Bytes {
+    if chunk.len() < LONG_BYTES {
+        return stream.push(chunk);
+    }
+    at_length(|| stream.push(chunk))
 }
 
 /// A body that is searched as it comes.
@@ -57,7 +95,7 @@ struct Redacted {
     redactor: Redactor,
     /// What comes after what was held back.
     after: Option<HeaderMap>,
-    _turn: Result<OwnedSemaphorePermit, AcquireError>,
+    _turn: Turn,
 }
 
 impl http_body::Body for Redacted {
@@ -76,14 +114,14 @@ impl http_body::Body for Redacted {
                 Some(Ok(frame)) => Some(frame),
                 Some(Err(error)) => {
                     self.stream = None;
-                    let text = error.to_string();
+                    let text = self.redactor.text(&error.to_string()).into_owned();
                     return Poll::Ready(Some(Err(wasi_error(error, text))));
                 }
                 None => None,
             };
             let ready = match frame.map(Frame::into_data) {
                 Some(Ok(data)) => match &mut self.stream {
-                    Some(stream) => stream.push(data),
+                    Some(stream) => push(stream, data),
                     None => data,
                 },
                 Some(Err(frame)) => {
@@ -100,5 +138,39 @@ impl http_body::Body for Redacted {
             }
         }
         Poll::Ready(self.after.take().map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::secret::SecretValue;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_while_a_chunk_is_searched() {
+        let value = SecretValue::new("s3cr3t-key".to_owned()).expect("a value");
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        });
+        // On the one thread of the runtime, and never awaiting anything.
+        let searching = tokio::spawn(async move {
+            let mut stream = Redactor::new(&[("KEY", &value)]).stream();
+            let before = turns.load(Ordering::SeqCst);
+            (0..1_000).any(|_| {
+                let chunk = Bytes::from("%41".repeat(LONG_BYTES));
+                assert!(!push(&mut stream, chunk).is_empty());
+                turns.load(Ordering::SeqCst) > before
+            })
+        });
+        assert!(searching.await.expect("an end"), "nobody else had a turn");
+        other.abort();
     }
 }

@@ -1,0 +1,251 @@
+//! What paths stand for: every path that leads into no directory by its name comes here, so that
+//! a relative one is of the working directory, and one that is not granted is refused by the host,
+//! which knows what is, and not by the guest's C library, which does not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use wasmtime::component::Resource;
+use wasmtime_wasi::FsPerms;
+use wasmtime_wasi::filesystem::{Descriptor, Dir, OpenMode};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+use super::{Files, Use};
+use crate::authority::paths::{self, Meant, Place};
+use crate::authority::{Access, Kind};
+use crate::plugin::directories::{Directory, DirectoryRules};
+
+/// Through these two every other path leads. The C library takes the last of what fits equally
+/// well, and the first slash away, so `.` gets absolute paths too.
+const ABSOLUTE: &str = "/";
+const RELATIVE: &str = ".";
+/// Texts of the arguments that are looked at, to tell how a path was meant.
+const TEXTS_MAX: usize = 200;
+/// Bytes of one of them; no path is longer.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+/// What a handle stands for that a guest got as a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// Every absolute path.
+    Absolute,
+    /// Every other.
+    Relative,
+    /// A granted directory, by its place among the rights.
+    Granted(usize),
+}
+
+/// What the paths of one guest stand for.
+#[derive(Default)]
+pub(crate) struct Names {
+    rules: Arc<DirectoryRules>,
+    /// The texts in the arguments of the call.
+    texts: Vec<String>,
+    bases: Vec<(u32, Base)>,
+    /// A handle of each granted directory that the guest does not have, and so cannot close.
+    own: Vec<u32>,
+    nothing: Option<Dir>,
+    /// A handle of the working directory, where that lies below a granted one.
+    here: Option<u32>,
+}
+
+impl Names {
+    pub(crate) fn new(rules: &Arc<DirectoryRules>) -> Names {
+        Names { rules: Arc::clone(rules), ..Names::default() }
+    }
+
+    /// Tells the arguments of the call, as JSON, which may say how a path is meant.
+    pub(crate) fn said(&mut self, arguments: &str) {
+        let arguments = serde_json::from_str(arguments).unwrap_or_default();
+        gather(&arguments, &mut self.texts);
+    }
+
+    /// The number will stand for something else.
+    pub(super) fn forget(&mut self, handle: u32) {
+        self.bases.retain(|(known, _)| *known != handle);
+    }
+
+    /// Stands for a directory with nothing below it, whatever is done with it: it is none.
+    fn nothing(&mut self) -> std::io::Result<Dir> {
+        if let Some(nothing) = &self.nothing {
+            return Ok(nothing.clone());
+        }
+        let file = std::fs::File::open("/dev/null")?;
+        let nothing = Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, false);
+        Ok(self.nothing.insert(nothing).clone())
+    }
+
+    fn base(&self, handle: u32) -> Option<Base> {
+        self.bases.iter().find(|(known, _)| *known == handle).map(|(_, base)| *base)
+    }
+
+    fn working(&self) -> Option<&str> {
+        self.rules.working.as_deref().and_then(Path::to_str)
+    }
+
+    /// A path as an absolute one, if it is worth telling: it was said in the arguments, or it may
+    /// be of this machine. What an interpreter looks for among its own files is not.
+    fn shown(
+        &self,
+        path: &str,
+        meant: Meant,
+        is_directory: bool,
+        places: &[Place<'_>],
+    ) -> Option<String> {
+        let said = paths::meant(path, &self.texts);
+        let first = |path: &str| {
+            let first = path.split('/').find(|name| !matches!(*name, "" | "." | ".."));
+            first.unwrap_or_default().to_owned()
+        };
+        let absolute = || paths::whole(path, "/");
+        let relative = || self.working().map(|working| paths::whole(path, working));
+        let is_there = |path: &str| Path::new("/").join(first(path)).symlink_metadata().is_ok();
+        let shown = match said.filter(|_| meant == Meant::Either).unwrap_or(meant) {
+            Meant::Absolute => absolute(),
+            Meant::Relative => relative().unwrap_or_else(absolute),
+            Meant::Either if paths::leads_out(path) => relative().unwrap_or_else(absolute),
+            Meant::Either if is_there(path) && !first(path).is_empty() => absolute(),
+            Meant::Either => relative().unwrap_or_else(absolute),
+        };
+        let names = places.iter().map(|place| place.guest).chain(self.working());
+        // Who looks at a directory on the way to another wants nothing of it.
+        let is_on_the_way = !is_directory && paths::is_above(&shown, names);
+        let is_own = is_on_the_way || !is_there(&shown);
+        (said.is_some() || !is_own).then_some(shown)
+    }
+}
+
+/// Gathers the texts in a value.
+fn gather(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        _ if texts.len() >= TEXTS_MAX => {}
+        Value::String(text) if text.len() <= TEXT_BYTES_MAX => texts.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| gather(value, texts)),
+        Value::Object(fields) => fields.values().for_each(|value| gather(value, texts)),
+        _ => {}
+    }
+}
+
+impl Files<'_> {
+    /// The directories that a guest gets: those that were granted, and after them, if it may
+    /// have any, the two that every other path leads through. Where the operator gave one of
+    /// these names to a directory, every path leads there.
+    pub(super) fn directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let mut all = preopens::Host::get_directories(&mut self.inner)?;
+        for (place, (fd, _)) in all.iter().enumerate() {
+            self.roots.add(fd.rep(), place);
+            self.names.forget(fd.rep());
+            self.names.bases.push((fd.rep(), Base::Granted(place)));
+        }
+        let is_taken =
+            all.iter().any(|(_, path)| path.split('/').all(|name| matches!(name, "" | ".")));
+        if self.has_names && !is_taken {
+            for (name, base) in [(ABSOLUTE, Base::Absolute), (RELATIVE, Base::Relative)] {
+                let nothing = Descriptor::Dir(self.names.nothing()?);
+                let fd = self.inner.table.push(nothing)?;
+                self.names.bases.push((fd.rep(), base));
+                all.push((fd, name.to_owned()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Where a path below a handle leads: there, or where its name leads from a directory that
+    /// the guest got. What leads into no granted directory is refused.
+    pub(super) fn lead(&mut self, what: Use<'_>) -> FsResult<(Resource<Descriptor>, String)> {
+        let unchanged = || (Resource::new_borrow(what.fd), what.path.to_owned());
+        let Some(base) = self.names.base(what.fd) else { return Ok(unchanged()) };
+        let granted = &self.conduct.rights.directories;
+        let places: Vec<Place<'_>> =
+            granted.iter().map(|(directory, _)| Directory::place(directory)).collect();
+        let (path, meant) = match base {
+            Base::Granted(_) if !paths::leads_out(what.path) => return Ok(unchanged()),
+            Base::Granted(place) => {
+                let guest = places[place].guest;
+                let meant = if guest.starts_with('/') { Meant::Absolute } else { Meant::Relative };
+                (format!("{guest}/{}", what.path), meant)
+            }
+            Base::Absolute => (what.path.to_owned(), Meant::Absolute),
+            Base::Relative => {
+                let said = paths::meant(what.path, &self.names.texts);
+                (what.path.to_owned(), said.unwrap_or(Meant::Either))
+            }
+        };
+        if let Some((place, below)) = paths::lead(&path, meant, self.names.working(), &places) {
+            return Ok((self.own(place)?, below));
+        }
+        let shown = self.names.shown(&path, meant, what.is_directory, &places);
+        drop(places);
+        if self.conduct.closed(Kind::Dirs, what.path).is_none()
+            && let Some(shown) = shown
+        {
+            // Where the guest does not say, only of its own directory is it known to be one.
+            let is_directory = what.is_directory || self.names.working() == Some(&shown);
+            let directory = match Path::new(&shown).parent() {
+                Some(parent) if !is_directory => parent,
+                _ => Path::new(&shown),
+            };
+            self.conduct.lacks_directory(&self.names.rules, directory, what.access, &shown);
+        }
+        Err(ErrorCode::NotPermitted.into())
+    }
+
+    /// The host's own handle of a granted directory, for a use.
+    fn own(&mut self, place: usize) -> FsResult<Resource<Descriptor>> {
+        if self.names.own.is_empty() {
+            let granted =
+                preopens::Host::get_directories(&mut self.inner).map_err(FsError::trap)?;
+            for (place, (fd, _)) in granted.iter().enumerate() {
+                self.roots.add(fd.rep(), place);
+                self.names.own.push(fd.rep());
+            }
+        }
+        let own = self.names.own.get(place).copied();
+        own.map(Resource::new_borrow).ok_or_else(|| ErrorCode::NotPermitted.into())
+    }
+
+    /// Remembers why a path in a granted directory was refused.
+    pub(super) fn tell(&self, what: Use<'_>, error: &FsError) {
+        let code = error.downcast_ref();
+        let is_refusal = matches!(code, Some(ErrorCode::NotPermitted | ErrorCode::ReadOnly));
+        if let Some(place) = self.roots.of(what.fd).filter(|_| is_refusal) {
+            self.conduct.lacks_within(place, what.access, what.path);
+        }
+    }
+
+    /// The directory itself that a handle stands for, to look at it.
+    pub(super) async fn itself(
+        &mut self,
+        fd: Resource<Descriptor>,
+        access: Access,
+    ) -> FsResult<Resource<Descriptor>> {
+        if matches!(self.names.base(fd.rep()), None | Some(Base::Granted(_))) {
+            return Ok(fd);
+        }
+        let what = Use { is_directory: true, ..Use::new(&fd, ".", access) };
+        let (fd, below) = self.lead(what)?;
+        if below == "." {
+            return Ok(fd);
+        }
+        // The working directory, which stays open.
+        if let Some(here) = self.names.here {
+            return Ok(Resource::new_borrow(here));
+        }
+        let what = Use { is_directory: true, ..Use::new(&fd, &below, access) };
+        let flags = DescriptorFlags::READ;
+        let opened = self
+            .using(what, async |files| {
+                let follow = PathFlags::SYMLINK_FOLLOW;
+                files.open_at(fd, follow, below.clone(), OpenFlags::DIRECTORY, flags).await
+            })
+            .await?;
+        self.roots.add_below(what.fd, opened.rep());
+        self.names.here = Some(opened.rep());
+        Ok(opened)
+    }
+}

@@ -1,0 +1,126 @@
+//! What is read, and what is not.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+struct World {
+    _folder: tempfile::TempDir,
+    project: PathBuf,
+    outside: PathBuf,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = fs::canonicalize(folder.path()).expect("a folder");
+    let (project, outside) = (root.join("project"), root.join("outside"));
+    for folder in [&project.join("plugins"), &project.join("src"), &outside] {
+        fs::create_dir_all(folder).expect("made");
+    }
+    fs::write(outside.join("canary"), "canary").expect("written");
+    fs::write(project.join("src/inner"), "inner").expect("written");
+    World { _folder: folder, project, outside }
+}
+
+fn read(place: &Place, path: &Path) -> String {
+    match place.text(path, 100) {
+        Ok(text) => text,
+        Err(error) => {
+            assert!(error.to_string().starts_with(&error.name), "{error}");
+            error.problem.to_string()
+        }
+    }
+}
+
+#[test]
+fn links_stay_in_their_project() {
+    let World { project, outside, .. } = &world();
+    let plugins = project.join("plugins");
+    let place = Place::of_plugins(&plugins).expect("a place");
+    let link = |name: &str, target: &Path| {
+        let path = plugins.join(name);
+        symlink(target, &path).expect("a link");
+        read(&place, &path)
+    };
+    assert_eq!(link("relative", Path::new("../src/inner")), "inner");
+    assert_eq!(link("absolute", &project.join("src/inner")), "inner");
+    assert_eq!(link("twice", Path::new("relative")), "inner");
+    for (name, target) in [
+        ("out", outside.join("canary")),
+        ("up", PathBuf::from("../../outside/canary")),
+        ("gone", outside.join("gone")),
+        ("map", PathBuf::from("/proc/self/pagemap")),
+        ("magic", PathBuf::from("/proc/self/exe")),
+        ("zero", PathBuf::from("/dev/zero")),
+        ("terminal", PathBuf::from("/dev/tty")),
+    ] {
+        let said = link(name, &target);
+        // Where there is no such thing on this system, it is not there.
+        assert!(said.starts_with("leads out of its project"), "{name}: {said}");
+    }
+    assert!(link("dangling", Path::new("nowhere")).starts_with("cannot be read"));
+    assert!(link("loop", Path::new("loop")).starts_with("cannot be read"));
+    symlink(outside, plugins.join("folder")).expect("a link");
+    assert!(read(&place, &plugins.join("folder/canary")).starts_with("leads out"));
+    assert!(read(&place, &plugins.join("folder/other")).starts_with("cannot be read"));
+    // The user's own folder.
+    assert_eq!(read(&Place::Own, &plugins.join("out")), "canary");
+}
+
+#[test]
+fn only_regular_files_are_read_and_bounded() {
+    let World { project, .. } = &world();
+    let place = Place::Project(project.clone());
+    let pipe = project.join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).expect("a pipe");
+    let _socket = std::os::unix::net::UnixListener::bind(project.join("s")).expect("a socket");
+    File::create(project.join("sparse")).expect("made").set_len(10 << 30).expect("grown");
+    fs::write(project.join("large"), "x".repeat(101)).expect("written");
+    fs::write(project.join("whole"), "x".repeat(100)).expect("written");
+    fs::write(project.join("binary"), [0xff]).expect("written");
+    let said = |name: &str| read(&place, &project.join(name));
+    assert_eq!(said("pipe"), "is a named pipe, not a regular file; remove it");
+    assert_eq!(said("s"), "is a socket, not a regular file; remove it");
+    assert_eq!(said("src"), "is a directory, not a regular file; remove it");
+    for name in ["sparse", "large"] {
+        assert_eq!(said(name), "has more than the 100 bytes that are allowed");
+    }
+    assert_eq!(said("whole").len(), 100);
+    assert_eq!(said("binary"), "is not UTF-8 text; save it as UTF-8");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_system_makes_is_no_file() {
+    for name in ["/proc/self/pagemap", "/proc/self/environ", "/proc/self/mem", "/proc/cpuinfo"] {
+        let said = read(&Place::Own, Path::new(name));
+        assert_eq!(said, "is made by the system as it is read, not a regular file; remove it");
+    }
+    assert!(read(&Place::Own, Path::new("/dev/zero")).starts_with("is a device"));
+}
+
+/// What is found out of a path and what is opened are the same, whoever exchanges what meanwhile.
+#[test]
+fn nobody_exchanges_a_file_for_a_link() {
+    let World { project, outside, .. } = &world();
+    let place = Place::Project(project.clone());
+    let (path, canary) = (project.join("src/inner"), outside.join("canary"));
+    fs::remove_file(&path).expect("removed");
+    symlink(&canary, &path).expect("a link");
+    // As if it had been a file when it was looked at.
+    assert_eq!(place.open_real(&path).expect_err("a link"), Problem::LeadsOut);
+    fs::rename(project.join("src"), project.join("old")).expect("renamed");
+    symlink(outside, project.join("src")).expect("a link");
+    let below = project.join("src/canary");
+    assert_eq!(place.open_real(&below).expect_err("a link"), Problem::LeadsOut);
+    let root = || rustix::fs::open(project, FOLDER, Mode::empty()).expect("a folder");
+    for below in ["src/canary", "old/inner", "../outside/canary", "/etc/passwd"] {
+        step_by_step(root(), Path::new(below)).expect_err(below);
+    }
+    fs::write(project.join("old/new"), "new").expect("written");
+    assert_eq!(
+        io::read_to_string(step_by_step(root(), Path::new("old/new")).expect("a file"))
+            .expect("read"),
+        "new"
+    );
+}

@@ -1,0 +1,55 @@
+//! Loads for one call, where everything is loaded once: what the call waits for, and nothing else.
+
+use std::path::PathBuf;
+
+use super::arriving::{self, Arriving};
+use super::reloader::Reloader;
+
+impl Reloader {
+    /// Loads what a call of this tool waits for and nothing else, if the tool is there then.
+    pub(super) async fn load_first(&mut self, tool: &str) -> bool {
+        let is_there = self.parts.registry.current().find(tool).is_some();
+        let (config, remembered) = (&self.config, &self.remembered);
+        let mut wanted = arriving::begin_with(tool, is_there, &self.sources, config, remembered);
+        self.is_partial = true;
+        while !wanted.is_empty() {
+            self.start(Some(&wanted.into_iter().collect()));
+            while let Some(done) = self.work.join_next_with_id().await {
+                self.take(done);
+                if self.work.is_empty() {
+                    // It may want kept builds.
+                    self.publish().await;
+                }
+            }
+            // A file that is no plugin by its name alone takes no work.
+            self.publish().await;
+            wanted = self.waited_for(tool).await;
+        }
+        self.is_partial = self.parts.registry.current().find(tool).is_some();
+        if self.is_partial {
+            // The last thing that is done: whoever waits may be gone then.
+            self.is_first_there = true;
+            self.publish().await;
+        }
+        self.is_partial
+    }
+
+    /// What a call of this tool waits for yet. Files that might matter are read first, since most have
+    /// not changed since it was remembered which names they have.
+    async fn waited_for(&mut self, tool: &str) -> Vec<PathBuf> {
+        let catalog = self.parts.registry.current();
+        if catalog.find(tool).is_none() {
+            return Vec::new();
+        }
+        let arriving = |of: &Reloader| Arriving::of(&of.sources, &of.config, &of.remembered);
+        for path in arriving(self).waited_for(tool, &catalog) {
+            let Some(source) = self.sources.get_mut(&path) else { continue };
+            source.load_as = arriving::load_as(&source.found, &self.remembered);
+            let (candidate, load_as) = (&source.found.candidate, &source.load_as);
+            if let Ok(digest) = self.parts.loader.digest(candidate, load_as).await {
+                source.load_as.digest.get_or_init(|| digest);
+            }
+        }
+        arriving(self).waited_for(tool, &catalog)
+    }
+}
