@@ -201,8 +201,9 @@ fn the_program_shows_and_verifies_it() {
         .iter()
         .map(|record| record[KIND].as_str().expect("a kind").to_owned())
         .collect();
-    let loads = ["load", "load", "call"];
-    let expected = [&loads[..], &["grant", "secret"], &loads, &["revoke", "secret"]].concat();
+    // The second call needs no more than its own plugin.
+    let (first, second) = (["load", "load", "call"], ["load", "call"]);
+    let expected = [&first[..], &["grant", "secret"], &second, &["revoke", "secret"]].concat();
     assert_eq!(kinds, expected);
     assert!(!fs::read_to_string(file(&lab)).expect("a log").contains("s3cr3t-value"));
 
@@ -226,7 +227,7 @@ fn the_program_shows_and_verifies_it() {
     assert_eq!((&line[KIND], &line["code"]), (&json!("call"), &json!("ok")));
     assert!(line["used"] == json!(["dirs:/data:ro"]), "{line}");
     let verified = lab.run(&["audit", "verify"]);
-    assert_eq!(verified, "exit 0\n--- stdout\nok: 10 records of 6 chains in 1 files\n--- stderr\n");
+    assert_eq!(verified, "exit 0\n--- stdout\nok: 9 records of 6 chains in 1 files\n--- stderr\n");
 
     // A line that was changed is named, and shown all the same.
     let text = fs::read_to_string(file(&lab)).expect("a log");
@@ -237,10 +238,39 @@ fn the_program_shows_and_verifies_it() {
         verified.starts_with("exit 1\n--- stdout\naudit.jsonl:3: it was changed"),
         "{verified}"
     );
-    assert!(verified.contains("audit.jsonl:11: it is no record"), "{verified}");
+    assert!(verified.contains("audit.jsonl:10: it is no record"), "{verified}");
     let shown = lab.run(&["audit", "--tool", "mute"]);
-    assert!(shown.contains("warning: audit.jsonl:11 is damaged"), "{shown}");
+    assert!(shown.contains("warning: audit.jsonl:10 is damaged"), "{shown}");
     assert!(shown.starts_with("exit 0"), "{shown}");
+}
+
+#[test]
+fn the_last_entries_are_shown_and_calls_before_others() {
+    let lab = Lab::new().with("probe.wasm", guest("probe"));
+    let batch = lab.work().join("batch.jsonl");
+    let line = |number: usize| json!({ "tool": "echo", "arguments": { "text": number } });
+    fs::write(&batch, (0..30).map(|number| format!("{}\n", line(number))).collect::<String>())
+        .expect("written");
+    lab.run(&["call", "--batch", "batch.jsonl"]);
+    for _ in 0..3 {
+        lab.run(&["list"]);
+    }
+    lab.run(&["grant", "probe", "--dir", ".:ro"]);
+    let of = |shown: &str, kind: &str| shown.matches(&format!(" {kind:<8} ")).count();
+    let shown = lab.run(&["audit"]);
+    assert_eq!((of(&shown, "call"), of(&shown, "load"), of(&shown, "grant")), (20, 0, 0));
+    let more = "the last 20 of 32 entries; `-n N`, `--since TIME` or `--all` shows more\n";
+    assert!(shown.ends_with(more), "{shown}");
+    let shown = lab.run(&["audit", "-n", "40"]);
+    assert_eq!((of(&shown, "call"), of(&shown, "load"), of(&shown, "grant")), (30, 1, 1));
+    assert_eq!(lab.run(&["audit", "--since", "1h"]), shown);
+    let digest = &digest(&guest("probe"))[..12];
+    assert!(shown.contains(&format!(" plugin:probe {digest} project, ")), "{shown}");
+    let shown = lab.run(&["audit", "--all"]);
+    assert_eq!((of(&shown, "call"), of(&shown, "load")), (30, 4));
+    let json = lab.run(&["audit", "-n", "1", "--json"]);
+    assert!(json.contains("\"tool\":\"echo\""), "{json}");
+    assert!(lab.run(&["audit", "-n", "1", "--all"]).starts_with("exit 2"));
 }
 
 #[test]

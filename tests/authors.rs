@@ -42,8 +42,8 @@ fn new_makes_a_folder_and_says_how_to_go_on() {
         Its SDK is in CHECKOUT/sdk/rust.
 
         Next:
-          toolhost dev my-words
-          toolhost check my-words
+          toolhost dev ./my-words
+          toolhost check ./my-words
           cd my-words && cargo test
         --- stderr
     "#]]
@@ -142,7 +142,7 @@ async fn a_new_plugin_in_rust_passes_its_tests_builds_and_answers() {
     assert_eq!(built[0].id.as_str(), "my-words");
     let host = lab.host().await;
     let counted = answer(&host, "my_words_count", json!({ "text": "a bc def", "min_length": 2 }));
-    assert_eq!(counted.await, "2");
+    assert_eq!(counted.await, r#"{"words":2,"longest":"def"}"#);
 }
 
 #[tokio::test]

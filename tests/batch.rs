@@ -123,8 +123,8 @@ garbage
         "say" [{"type":"json","json":{"a":1}}]
         "say" [{"type":"json","json":{"a":2}}]
         "nobody" {"error":"Unknown tool: nobody","code":"unknown_tool","near":[]}
-        "" {"error":"line 5 is no call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": \"any\"}","code":"invalid_arguments","line":5}
-        "" {"error":"line 6 is no call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": \"any\"}","code":"invalid_arguments","line":6}
+        "" {"error":"line 5 is no call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":5}
+        "" {"error":"line 6 is no call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":6}
         "say" [{"type":"json","json":{}}]
          WARN toolhost::dispatch: `say` was called with a repair: removed 1 trailing comma
     "#]].assert_eq(&printed(&lab, lines));
@@ -153,4 +153,30 @@ fn batch_lines_max() {
         error: the file nowhere.jsonl cannot be read: No such file or directory (os error 2)
     "#]]
     .assert_eq(&lab.run(&["call", "--batch", "nowhere.jsonl"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guardrails_count_in_the_order_of_the_calls() {
+    let tools = json!({ "tools": [{ "name": "fails", "answer": { "fail": "no" } }] });
+    let lab = Lab::new().with("x.wasm", made(&tools));
+    let host = lab.host().await;
+    for _ in 0..20 {
+        let calls = (0..20).map(|_| Call::new("fails", "{}")).collect();
+        let outcomes = host.batch(&session(&host), calls).await;
+        for (place, outcome) in outcomes.iter().enumerate() {
+            let text = outcome.to_json_text();
+            let expected = match place {
+                0 => "{\"error\":\"[TOOL_ERROR] no\",\"code\":\"failed\"}".to_owned(),
+                _ => format!("count={};", place + 1),
+            };
+            assert!(text.contains(&expected), "{place}: {text}");
+        }
+    }
+    // Where calls are refused, those before count too.
+    let config = "[guardrails]\nhard_stop_enabled = true\nhard_stop_after = { exact_failure = 3 }";
+    let host = Lab::new().config(config).with("x.wasm", made(&tools)).host().await;
+    let calls = (0..20).map(|_| Call::new("fails", "{}")).collect();
+    let outcomes = host.batch(&session(&host), calls).await;
+    let refused = outcomes.iter().map(|outcome| outcome.to_json_text().contains("_block\""));
+    assert!(refused.enumerate().all(|(place, refused)| refused == (place >= 3)));
 }

@@ -39,11 +39,25 @@ const HELD: &[(&str, &str, &str)] = &[
     ("schema_bytes_max", SCHEMAS, SCHEMAS),
     ("schema_depth_max", SCHEMAS, SCHEMAS),
     ("schema_pattern_bytes_max", SCHEMAS, SCHEMAS),
+    ("schema_expanded_bytes_max", SCHEMAS, SCHEMAS),
+    ("schema_patterns_bytes_max", SCHEMAS, SCHEMAS),
+    ("schemas_bytes_max", "schemas::schemas_bytes_max", "schemas::schemas_bytes_max"),
+    ("schemas_time_max", "schemas::schemas_time_max", "schemas::schemas_time_max"),
+    ("schema_check_time_max", "schemas::a_caller_brings_no_plugin_into_quarantine", CHECKS),
+    ("schema_check_memory_bytes_max", CHECK_MEMORY, CHECK_MEMORY),
     ("component_bytes_max", "bounds::component_bytes_max_obeyed", TOO_LARGE),
     ("compile_cpu_time_max", COMPILED, "compiling::compile_cpu_time_max_violated"),
     ("compile_time_max", COMPILED, "compiling::compile_time_max_violated"),
     ("compile_memory_bytes_max", COMPILED, "compiling::compile_memory_bytes_max_violated"),
+    ("code_bytes_max", COMPILED, "compiling::code_bytes_max_violated"),
     ("cache_bytes_max", "compiling::cache_bytes_max_obeyed", "compiling::cache_bytes_max_violated"),
+    ("untrusted_cache_bytes_max", STRANGERS_CACHE, STRANGERS_CACHE),
+    ("untrusted_bytes_max", "strangers::untrusted_bytes_max", "strangers::untrusted_bytes_max"),
+    ("untrusted_code_bytes_max", STRANGERS_CODE, STRANGERS_CODE),
+    ("untrusted_compile_time_max", COMPILED, "strangers::untrusted_compile_time_max_violated"),
+    ("untrusted_register_time_max", STRANGERS_REGISTER, STRANGERS_REGISTER),
+    ("untrusted_schemas_bytes_max", STRANGERS_SCHEMAS, STRANGERS_SCHEMAS),
+    ("untrusted_schemas_time_max", STRANGERS_SCHEMAS, STRANGERS_SCHEMAS),
     ("log_lines_max", LOG, LOG),
     ("log_bytes_max", LOG, LOG),
     ("progress_per_second_max", "limits::progress_per_second_max", PROGRESS),
@@ -72,6 +86,9 @@ const HELD: &[(&str, &str, &str)] = &[
     ("quarantine_time", TRIAL, TRIAL),
     ("quarantine_time_max", DOUBLED, DOUBLED),
     ("list_wait_max", "serve::greetings_come_before_plugins_are_compiled", LISTS),
+    ("requests_max", WAIT, WAIT),
+    ("requests_bytes_max", WAIT_BYTES, WAIT_BYTES),
+    ("answers_bytes_max", ANSWERS, ANSWERS),
     ("audit_queue_max", "audit::processes_share_it", AUDIT_QUEUE),
     ("audit_file_bytes_max", "audit::processes_share_it", AUDIT_FILES),
     ("audit_bytes_max", "audit::processes_share_it", AUDIT_FILES),
@@ -98,8 +115,14 @@ const RESULTS: &str = "host/session/results/tests::results_bytes_max_violated";
 const LIES: &str = "misbehaving::lies_of_register";
 const RULES: &str = "loading::tools_that_break_a_rule_are_left_out_alone";
 const SCHEMAS: &str = "bounds::schemas_are_bounded";
+const CHECKS: &str = "schemas::a_check_that_takes_too_long_is_the_plugins_fault";
+const CHECK_MEMORY: &str = "schemas::schema_check_memory_bytes_max";
 const TOO_LARGE: &str = "loading::a_file_over_the_size_limit";
 const COMPILED: &str = "compiling::a_component_is_compiled_by_a_process_of_its_own";
+const STRANGERS_CACHE: &str = "strangers::untrusted_cache_bytes_max";
+const STRANGERS_CODE: &str = "strangers::untrusted_code_bytes_max";
+const STRANGERS_SCHEMAS: &str = "schemas::what_strangers_register_in_a_folder_has_a_total";
+const STRANGERS_REGISTER: &str = "strangers::untrusted_register_time_max";
 const LOG: &str = "limits::log_lines_max_and_log_bytes_max";
 const PROGRESS: &str = "host/plugin/imports/progress::the_rate_is_bounded_per_second";
 const REQUEST_BYTES: &str = "egress::bounds::http_request_bytes_max";
@@ -119,6 +142,9 @@ const WAITING: &str = "overload::waiting_per_source_max";
 const TRIAL: &str = "quarantine::one_call_is_let_through_and_success_ends_it";
 const THREE: &str = "host/quarantine/tests::three_failures_within_a_minute";
 const DOUBLED: &str = "host/quarantine/tests::a_trial_that_fails_doubles_up_to_ten_minutes";
+const WAIT: &str = "serve::traffic::requests_max";
+const WAIT_BYTES: &str = "serve::traffic::requests_bytes_max";
+const ANSWERS: &str = "host/server/traffic::answers_bytes_max";
 const LISTS: &str = "serve::clients_hear_of_another_list";
 
 /// Tells whether there is a test of this name.
@@ -234,6 +260,22 @@ async fn schemas_are_bounded() {
     assert_eq!(registered("schema_pattern_bytes_max = 16", pattern(16)).await, both);
     let text = registered("schema_pattern_bytes_max = 16", pattern(17)).await;
     assert!(text.contains("`schema_pattern_bytes_max`"), "{text}");
+
+    let copied = |times: usize| {
+        let schema = (0..times).map(|n| (format!("p{n}"), json!({ "$ref": "#/$defs/e" })));
+        let properties: Value = Value::Object(schema.collect());
+        json!({ "$defs": { "e": { "enum": ["a", "b", "c"] } }, "properties": properties })
+    };
+    assert_eq!(registered("schema_expanded_bytes_max = \"4 KiB\"", copied(3)).await, both);
+    let text = registered("schema_expanded_bytes_max = \"4 KiB\"", copied(30)).await;
+    assert!(text.contains("keyword `"), "{text}");
+    assert!(text.contains("`schema_expanded_bytes_max` of 4096"), "{text}");
+
+    let repeated =
+        |times: usize| json!({ "properties": { "a": { "pattern": format!("a{{{times}}}") } } });
+    assert_eq!(registered("schema_patterns_bytes_max = \"4 KiB\"", repeated(3)).await, both);
+    let text = registered("schema_patterns_bytes_max = \"4 KiB\"", repeated(300)).await;
+    assert!(text.contains("`schema_patterns_bytes_max` of 4096"), "{text}");
 }
 
 #[tokio::test]

@@ -225,17 +225,17 @@ fn describe_explains_one_tool() {
     check(
         &["describe", "jsonquery"],
         &expect![[r#"
-        exit 3
-        --- stdout
-        --- stderr
-        error[unknown_tool]: Unknown tool: jsonquery
-        hint: did you mean `json_query`?
-    "#]],
+            exit 2
+            --- stdout
+            --- stderr
+            error[unknown_tool]: Unknown tool: jsonquery
+            hint: did you mean `json_query`?
+        "#]],
     );
     check(
         &["describe", "weather"],
         &expect![[r#"
-            exit 3
+            exit 2
             --- stdout
             --- stderr
             error[unknown_tool]: Unknown tool: weather

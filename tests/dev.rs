@@ -3,17 +3,18 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::authors::environment;
 use crate::serve::client::PATIENCE;
-use crate::support::{Lab, RUNNERS, made};
+use crate::support::{Lab, RUNNERS, made, without_times};
 
 const WORDS: &str = r#"from toolhost import plugin, tool
 
@@ -33,9 +34,8 @@ def count(text: str) -> dict[str, int]:
 /// What `dev` prints, without times.
 fn develop(lab: &Lab, expected: &Expect) {
     let call = ["--call", "count", r#"{"text": "a b c"}"#];
-    let said = lab.run(&[&["dev", "words", "--once"], &call[..]].concat());
-    let times = regex::Regex::new(r"[0-9.]+ ms").expect("a pattern");
-    expected.assert_eq(&times.replace_all(&said, "N ms"));
+    let said = lab.run(&[&["dev", "./words", "--once"], &call[..]].concat());
+    expected.assert_eq(&without_times(&said));
 }
 
 #[test]
@@ -121,17 +121,19 @@ struct Developing {
 
 impl Developing {
     fn start(lab: &Lab, folder: &Path, arguments: &[&str]) -> Developing {
-        let mut child = lab
-            .command(env!("CARGO_BIN_EXE_toolhost"))
-            .current_dir(folder)
-            // What compilers need.
-            .envs(environment())
-            .arg("dev")
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program");
+        Developing::of(&mut Developing::command(lab, folder, arguments))
+    }
+
+    fn command(lab: &Lab, folder: &Path, arguments: &[&str]) -> Command {
+        let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+        // What compilers need.
+        command.current_dir(folder).envs(environment()).arg("dev").args(arguments);
+        command
+    }
+
+    fn of(command: &mut Command) -> Developing {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
         let (send, lines) = channel();
         let stderr = child.stderr.take().expect("a pipe");
         let also = send.clone();
@@ -163,11 +165,12 @@ impl Developing {
         }
     }
 
-    /// Presses Ctrl-C, and waits for the end.
-    fn end(mut self) {
+    /// Sends a signal, as Ctrl-C does, and waits for the end.
+    fn end(mut self, signal: Signal) {
         let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("signalled");
-        assert!(self.child.wait().expect("it ends").success());
+        rustix::process::kill_process(process, signal).expect("signalled");
+        let ended = self.child.wait().expect("it ends");
+        assert_eq!(ended.success(), signal != Signal::KILL, "{signal:?}: {ended}");
     }
 }
 
@@ -193,14 +196,32 @@ fn what_is_saved_is_loaded_and_called_again() {
     let third = dev.until("\"letters\": 5");
     assert!(third.iter().any(|line| line.contains("count: another answer")), "{third:#?}");
     // Calls of others are shown too.
-    assert!(
-        lab.run(&["--plugins", "words/plugins", "call", "count", r#"{"text": ""}"#])
-            .starts_with("exit 0")
-    );
-    dev.until("count");
-    dev.end();
+    let call = |lab: &Lab| lab.run(&["call", "count", r#"{"text": ""}"#]);
+    assert!(call(&lab).starts_with("exit 0"));
+    dev.until("count plugin:words ok");
+    // While it is broken, they leave its errors where they are.
+    write(&WORDS.replace("text.split())}", "text.split(}"));
+    dev.until("the build before keeps serving");
+    for _ in 0..3 {
+        assert!(call(&lab).starts_with("exit 0"));
+    }
+    // Until they stand in the log, which is looked at all the time.
+    let log = lab.home().join("state/audit/audit.jsonl");
+    let start = Instant::now();
+    while fs::read_to_string(&log).expect("the log").matches(r#""tool":"count""#).count() < 4 {
+        assert!(start.elapsed() < PATIENCE, "the calls never came to the log");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let until = Instant::now() + Duration::from_secs(1);
+    while let Ok(line) = dev.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        assert!(!line.contains("count plugin:words"), "{line}");
+    }
+    write(WORDS);
+    let whole = dev.until("calls while it was broken: 3, failed: 0");
+    assert!(whole.iter().any(|line| line.contains("words: live, count")), "{whole:#?}");
+    dev.end(Signal::INT);
     let mut made: Vec<_> =
-        fs::read_dir(source.join("plugins/words")).expect("a folder").flatten().collect();
+        fs::read_dir(lab.plugins().join("words")).expect("a folder").flatten().collect();
     assert_eq!(made.pop().expect("the copy").file_name(), "plugin.py");
     assert!(made.is_empty(), "what was made is no part of what is made: {made:?}");
 }
@@ -226,7 +247,88 @@ fn a_broken_build_of_rust_is_shown_as_the_compiler_says_it() {
     while let Ok(line) = dev.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
         assert!(!line.contains("words.wasm: "), "{line}");
     }
-    dev.end();
+    dev.end(Signal::INT);
+}
+
+#[test]
+fn run_in_its_own_folder_it_goes_where_hosts_look() {
+    LazyLock::force(&RUNNERS);
+    let lab = Lab::new();
+    let run = |folder: &Path, arguments: &[&str]| {
+        let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+        let output = command.current_dir(folder).args(arguments).output().expect("the program");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let home = fs::canonicalize(lab.home()).expect("a folder");
+        without_times(&said.replace(&*home.to_string_lossy(), "HOME"))
+    };
+    let write = |folder: &Path| {
+        fs::create_dir_all(folder).expect("a folder");
+        fs::write(folder.join("plugin.py"), WORDS).expect("written");
+    };
+    // The folder around it has plugins.
+    let (source, lonely) = (lab.work().join("words"), lab.work().join("deep/lonely"));
+    write(&source);
+    expect![[r#"
+        words goes into HOME/project/plugins, where hosts look that run in HOME/project
+        words: live, count (built in N ms, loaded in N ms)
+    "#]]
+    .assert_eq(&run(&source, &["dev", "--once"]));
+    assert!(lab.run(&["call", "count", "--arg", "text=a"]).starts_with("exit 0"));
+    // It has none, so it is the user's.
+    write(&lonely);
+    fs::remove_dir_all(lab.plugins().join("words")).expect("removed");
+    expect![[r#"
+        lonely goes into HOME/plugins, your own plugins folder, where each of your hosts looks
+        lonely: live, count (built in N ms, loaded in N ms)
+    "#]]
+    .assert_eq(&run(&lonely, &["dev", "--once", "."]));
+    assert!(lab.run(&["call", "count", "--arg", "text=a"]).starts_with("exit 0"));
+    assert!(!source.join("plugins").exists() && !lonely.join("plugins").exists());
+    // What is named counts.
+    run(&source, &["dev", "--once", "--out", "../dist"]);
+    assert!(lab.work().join("dist/words/plugin.py").is_file());
+}
+
+/// A build that takes until it is told to end.
+const ENDLESS: &str = r#"
+fn main() {
+    std::fs::write("ran", "").unwrap();
+    for _ in 0..6000 {
+        if std::path::Path::new("stop").exists() { break; }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+"#;
+
+#[test]
+fn no_signal_leaves_anything() {
+    let lab = Lab::new();
+    let source = lab.work().join("endless");
+    fs::create_dir_all(source.join("src")).expect("a folder");
+    let manifest = "[package]\nname = \"endless\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n[workspace]\n";
+    for (name, text) in [("Cargo.toml", manifest), ("build.rs", ENDLESS), ("src/lib.rs", "")] {
+        fs::write(source.join(name), text).expect("written");
+    }
+    let left = || {
+        let entries = fs::read_dir(lab.plugins()).expect("a folder").flatten();
+        entries.map(|entry| entry.file_name()).collect::<Vec<_>>()
+    };
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::KILL]
+    {
+        let target = lab.home().join("target");
+        let mut command = Developing::command(&lab, &lab.work(), &["./endless", "--yes"]);
+        command.env("CARGO_TARGET_DIR", target);
+        let dev = Developing::of(&mut command);
+        let start = Instant::now();
+        while fs::remove_file(source.join("ran")).is_err() {
+            assert!(start.elapsed() < PATIENCE, "{signal:?}: the build never began");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        dev.end(signal);
+        assert!(left().is_empty(), "{signal:?}: {:?}", left());
+    }
+    // What the killed ones were building ends, too.
+    fs::write(source.join("stop"), "").expect("written");
 }
 
 #[test]
@@ -239,14 +341,14 @@ fn what_is_nothing_to_develop_says_so() {
         --- stderr
         error: HOME/project/empty is nothing to build; name a folder with Cargo.toml (Rust), plugin.py (Python) or plugin.js, .mjs or .ts (JavaScript), or the file of a script
         hint: `toolhost new NAME --lang rust|python|javascript` makes one
-    "#]].assert_eq(&lab.run(&["dev", "empty"]));
+    "#]].assert_eq(&lab.run(&["dev", "./empty"]));
     expect![[r#"
         exit 2
         --- stdout
         --- stderr
-        error: gone: No such file or directory (os error 2)
+        error: ./gone: No such file or directory (os error 2)
     "#]]
-    .assert_eq(&lab.run(&["dev", "gone"]));
+    .assert_eq(&lab.run(&["dev", "./gone"]));
     expect![[r#"
         exit 2
         --- stdout
@@ -254,7 +356,7 @@ fn what_is_nothing_to_develop_says_so() {
         error: `toolhost dev` is for a terminal, and prints no JSON
         hint: `toolhost build --json`, `toolhost check --json` and `toolhost audit --json` do
     "#]]
-    .assert_eq(&lab.run(&["dev", "empty", "--json"]));
+    .assert_eq(&lab.run(&["dev", "./empty", "--json"]));
 }
 
 /// What `rollback say` prints, without digests.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolhost::lock;
 
 use crate::explain::{two_of_one_name, without_digests};
-use crate::support::{Lab, guest};
+use crate::support::{Lab, guest, put_runner};
 use crate::toolsets::lab;
 
 #[test]
@@ -98,12 +98,12 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
         plugins/other.wasm  plugin:other  DIGEST......  live
 
         Left out:
-          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
-          plugin:other `terminal`: `terminal` is the name of a core tool; rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml
+          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+          plugin:other `terminal`: `terminal` is the name of a core tool; rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
 
         Broken: 2 tools are left out.
         --- stderr
-        ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+        ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
     "#]].assert_eq(&doctor(&two_of_one_name(), &[]));
 }
 
@@ -113,7 +113,8 @@ fn doctor_names_grants_that_give_nothing() {
         "[plugins.fates]\nallow_tool_override = true\nenv = [\"TOKEN\"]\n\
          [plugins.gone]\nenv = [\"TOKEN\"]\n",
     );
-    lock::unpin(&lab.home().join("state"), "fates").expect("unpinned");
+    let folder = fs::canonicalize(lab.plugins()).expect("a folder");
+    lock::unpin(&lab.home().join("state"), &folder, "fates").expect("unpinned");
     expect![[r#"
         exit 1
         FILE                SOURCE        DIGEST        STATE
@@ -121,8 +122,8 @@ fn doctor_names_grants_that_give_nothing() {
         plugins/json.wasm   plugin:json   DIGEST......  live, untrusted
 
         Left out:
-          plugin:fates `needs_token`: `web` is a built-in toolset; choose another, or set `plugins.fates.allow_tool_override = true` in toolhost.toml
-          plugin:fates `offline`: `web` is a built-in toolset; choose another, or set `plugins.fates.allow_tool_override = true` in toolhost.toml
+          plugin:fates `needs_token`: `web` is a built-in toolset; choose another, or set `plugins."HOME/project/plugins/fates".allow_tool_override = true` in toolhost.toml
+          plugin:fates `offline`: `web` is a built-in toolset; choose another, or set `plugins."HOME/project/plugins/fates".allow_tool_override = true` in toolhost.toml
 
         Grants that give nothing:
           plugin:fates: TOKEN is pending: nobody has trusted these bytes; look at them with `toolhost inspect HOME/project/plugins/fates.wasm`, then run `toolhost trust fates`
@@ -193,13 +194,19 @@ fn doctor_names_what_runs_scripts() {
     );
     let put = |folder: &Path, name: &str| {
         fs::create_dir_all(folder.join("runners")).expect("a folder");
-        fs::write(folder.join("runners").join(name), "").expect("written");
+        put_runner(&folder.join("runners").join(name), b"");
     };
     put(&beside, "python.wasm");
     put(lab.home(), "python.wasm");
     assert_eq!(rows()[0], "Python scripts run by BESIDE/runners/python.wasm");
     put(lab.home(), "javascript.wasm");
     assert_eq!(rows()[1], "JavaScript scripts run by HOME/runners/javascript.wasm");
+    // What was not built is no runner.
+    fs::write(lab.home().join("runners/javascript.wasm"), "other").expect("written");
+    assert_eq!(
+        rows()[1],
+        "JavaScript scripts HOME/runners/javascript.wasm does not count as a runner: it is not what was recorded when it was built; build it again: `make run` or `make install` in a clone of toolhost"
+    );
     fs::remove_dir_all(lab.home().join("runners")).expect("removed");
     let report: Value = serde_json::from_str(&run(&["--json"])).expect("JSON");
     let runners = &report["runners"];
@@ -210,4 +217,23 @@ fn doctor_names_what_runs_scripts() {
     assert_eq!(runners[1]["path"], Value::Null);
     let problem = runners[1]["problem"].as_str().expect("a text");
     assert!(problem.starts_with("no runner; `make install`"), "{problem}");
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_no_home_where_everything_works() {
+    let lab = Lab::new().with("json.wasm", guest("json"));
+    // There nobody makes files, not even root.
+    let read_only = "/proc/self/toolhost";
+    let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+    command.env("TOOLHOST_HOME", read_only).env_remove("TOOLHOST_CACHE").arg("doctor");
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let found = said.split_once("\nCannot be written:\n").expect(&said).1;
+    let found: Vec<&str> = found.lines().collect();
+    assert!(found[0].starts_with(&format!("  {read_only}/state: ")), "{said}");
+    assert!(found[0].contains("so nothing is remembered: no grant, no trust, "), "{said}");
+    assert!(found[1].starts_with(&format!("  {read_only}/cache/components: ")), "{said}");
+    assert!(found[1].contains("so every start compiles every plugin; "), "{said}");
+    assert!(said.ends_with("Broken: 2 folders cannot be written.\n"), "{said}");
 }

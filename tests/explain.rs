@@ -201,7 +201,7 @@ fn explain_says_who_has_the_name() {
               file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
-              rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins.other.allow_tool_override = true` in toolhost.toml
+              rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
               asks for: nothing
               granted: nothing
 
@@ -216,7 +216,7 @@ fn explain_says_who_has_the_name() {
 
             It is listed and can be called.
             --- stderr
-            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
         "#]],
     );
     explain(
@@ -229,13 +229,13 @@ fn explain_says_who_has_the_name() {
               file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
-              rejected: `terminal` is the name of a core tool; rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml
+              rejected: `terminal` is the name of a core tool; rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
               asks for: nothing
               granted: nothing
 
-            To list it: rename it, or set `plugins.other.allow_tool_override = true` in toolhost.toml.
+            To list it: rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml.
             --- stderr
-            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins.other.allow_tool_override = true` in toolhost.toml
+            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
         "#]],
     );
     let allowed = two_of_one_name().config("[plugins.other]\nallow_tool_override = true\n");
@@ -322,7 +322,7 @@ fn explain_knows_grants_and_hooks() {
         --- stderr
         error: the argument '--platform <NAME>' cannot be used with '--enable <A,B>'
 
-        Usage: toolhost explain --platform <NAME> <TOOL>
+        Usage: toolhost explain --platform <NAME> <NAME>
 
         For more information, try '--help'.
     "#]],
@@ -357,32 +357,59 @@ fn explain_knows_grants_and_hooks() {
 }
 
 #[test]
+fn toolsets_plugins_and_servers_are_explained() {
+    let lab = lab().with("broken.wasm", "hello");
+    let config = std::fs::read_to_string(lab.home().join("toolhost.toml")).unwrap_or_default();
+    let lab = lab.config(&format!("{config}\n[mcp_servers.github]\ncommand = \"x\"\n"));
+    for (name, expected) in [
+        (
+            "fates",
+            &["plugin:fates\n", "file: plugins/fates.wasm", "tools: ", "granted: nothing"][..],
+        ),
+        ("plugin:fates", &["plugin:fates\n", "state: "]),
+        ("fates.wasm", &["plugin:fates\n"]),
+        ("broken", &["plugin:broken\n", "why: not WebAssembly; replace it by a component"]),
+        ("made", &["toolset made\n", "works of plugin:fates", "nobody provides: "]),
+        ("github", &["mcp:github\n", "[mcp_servers.github] in toolhost.toml"]),
+        ("mcp:github", &["mcp:github\n"]),
+    ] {
+        let shown = lab.run(&["explain", name]);
+        assert!(shown.starts_with("exit 0\n"), "{name}: {shown}");
+        for expected in expected {
+            assert!(shown.contains(expected), "{name}, {expected}: {shown}");
+        }
+        assert_eq!(shown.contains("broken.wasm"), name == "broken", "{name}: {shown}");
+        let json = lab.run(&["explain", name, "--json"]);
+        assert!(json.contains(&format!(r#""name": "{name}""#)), "{name}: {json}");
+    }
+    let near = lab.run(&["explain", "fate"]);
+    assert!(near.contains("there is no such name; near: fates"), "{near}");
+}
+
+#[test]
 fn explain_of_nobodys_tool_helps() {
     let lab = lab().with("broken.wasm", "hello");
     explain(
         &lab,
         &["wroks"],
         &expect![[r#"
-            exit 3
+            exit 2
             --- stdout
             --- stderr
-            error[unknown_tool]: Unknown tool: wroks
-            hint: did you mean `works`?
-            hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
-            hint: `toolhost list` shows all tools, and why a file is none
+            error: wroks: there is no such name; near: works
+            hint: `toolhost list` shows tools, plugins and files that did not load; `toolhost toolsets` shows toolsets
         "#]],
     );
     explain(
         &lab,
         &["web_search", "--json"],
         &expect![[r#"
-            exit 3
+            exit 2
             --- stdout
             --- stderr
-            error[unknown_tool]: Unknown tool: web_search
+            error: web_search: there is no such name; near: x_search, search
             hint: it is a core tool, of the toolsets browser, coding, debugging, safe, search, web, and no source provides it
-            hint: a file that did not load may have it: plugins/broken.wasm: not WebAssembly; replace it by a component, or remove it
-            hint: `toolhost list` shows all tools, and why a file is none
+            hint: `toolhost list` shows tools, plugins and files that did not load; `toolhost toolsets` shows toolsets
         "#]],
     );
     check(
@@ -392,9 +419,9 @@ fn explain_of_nobodys_tool_helps() {
         --- stdout
         --- stderr
         error: the following required arguments were not provided:
-          <TOOL>
+          <NAME>
 
-        Usage: toolhost explain <TOOL>
+        Usage: toolhost explain <NAME>
 
         For more information, try '--help'.
     "#]],

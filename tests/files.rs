@@ -75,7 +75,7 @@ async fn a_granted_file_is_read_and_found() {
         found,
         r#"{"total_count":1,"matches":[{"path":"/data/a.txt","line":2,"content":"two"}]}"#
     );
-    files.refused("/data/b.txt", "not found: /data/b.txt (only granted directories can be seen). Similar files: /data/a.txt").await;
+    files.refused("/data/b.txt", "not found: /data/b.txt. Similar files: /data/a.txt").await;
 }
 
 #[tokio::test]

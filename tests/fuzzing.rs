@@ -117,6 +117,11 @@ fn arguments() {
 }
 
 #[test]
+fn schemas() {
+    fuzz("schema", 5_000);
+}
+
+#[test]
 fn audit_logs() {
     fuzz("audit", 10_000);
 }
@@ -153,7 +158,12 @@ fn the_made_log_is_whole() {
         let state = tempfile::tempdir().expect("a folder");
         for what in ["plugin:weather", "mcp:github"] {
             let audit = Audit::open(AuditSettings::new(state.path(), &Limits::default()));
-            audit.note(Trusted { what: what.to_owned(), digest: "ab12".to_owned(), by: "cli" });
+            audit.note(Trusted {
+                what: what.to_owned(),
+                folder: None,
+                digest: "ab12".to_owned(),
+                by: "cli",
+            });
             audit.note(Loaded {
                 path: "/p/plugins/weather.wasm".into(),
                 source: None,

@@ -9,7 +9,7 @@ use toolhost::authority::OwnFolder;
 use toolhost::plugin::{DirectoryRules, digest};
 use toolhost::{Call, Host, HostSettings, lock};
 
-use crate::support::{Lab, answer, built_for, guest};
+use crate::support::{Lab, answer, built_for, guest, made};
 
 /// A lab with the guest `probe` and a folder `data`, which has a file.
 fn lab() -> Lab {
@@ -32,6 +32,12 @@ fn granted(access: &str) -> Lab {
     };
     lock::pin(&lab.home().join("state"), &pin).expect("pinned");
     lab
+}
+
+/// Trusts the guest's bytes no more.
+fn unpin(lab: &Lab) {
+    let folder = lab.plugins().canonicalize().expect("a folder");
+    lock::unpin(&lab.home().join("state"), &folder, "probe").expect("unpinned");
 }
 
 async fn ask(host: &Host, tool: &str, text: &str) -> String {
@@ -110,7 +116,7 @@ async fn pending(lab: &Lab, expected: &str) {
 #[tokio::test]
 async fn a_grant_without_a_pin_is_pending() {
     let lab = granted("ro");
-    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    unpin(&lab);
     pending(&lab, "is pending: nobody has trusted these bytes; look at them with").await;
 }
 
@@ -125,22 +131,26 @@ async fn a_grant_to_other_bytes_is_pending() {
 }
 
 #[tokio::test]
-async fn a_grant_to_the_same_id_elsewhere_is_pending() {
+async fn a_grant_to_the_same_id_elsewhere_is_nobody_elses() {
     let lab = granted("ro");
     let pin = lock::Pin {
         folder: PathBuf::from("/elsewhere"),
         id: "probe".to_owned(),
         digest: digest(&guest("probe")).to_string(),
     };
-    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    unpin(&lab);
     lock::pin(&lab.home().join("state"), &pin).expect("pinned");
-    pending(&lab, "nobody has trusted these bytes").await;
+    let host = lab.host().await;
+    says_no(&ask(&host, "look", "/data").await);
+    // It is a plugin without grants, and nobody is asked to give it one.
+    let ready = host.loaded().await[0].state.clone().expect("it loads");
+    assert_eq!((ready.granted.flags(), ready.grants, ready.pending), (vec![], vec![], None));
 }
 
 #[tokio::test]
 async fn a_bundled_plugin_needs_no_pin() {
     let lab = granted("ro");
-    lock::unpin(&lab.home().join("state"), "probe").expect("unpinned");
+    unpin(&lab);
     lab.record_bundled("probe");
     let host = lab.host().await;
     assert_eq!(ask(&host, "look", "/data").await, r#"{"result":"file"}"#);
@@ -219,7 +229,7 @@ fn wrong_grants_are_explained() {
         assert!(printed.starts_with("exit 2\n"), "{printed}");
         assert!(printed.contains(expected), "{printed}");
     };
-    check(&["grant", "probe", "--dir", "data"], "it says neither ro nor rw; write HOST[=GUEST]:ro");
+    check(&["grant", "probe", "--dir", "data"], "it says neither ro nor rw; write DIR[=GUEST]:ro");
     check(&["grant", "probe", "--dir", "none:ro"], "cannot be granted: No such file");
     check(&["grant", "probe", "--dir", "data/file:ro"], "cannot be granted: Not a directory");
     check(&["grant", "none", "--dir", "data:ro"], "there is no plugin `none`");
@@ -257,14 +267,23 @@ fn a_secret_that_is_not_set_is_told() {
     // Taken back alone, it is gone; what was not granted cannot be taken back.
     let revoke = ["revoke", "weather", "--secret", grant];
     assert!(lab.run(&revoke).contains("plugin:weather has lost 1 grant"));
-    assert!(lab.run(&revoke).contains("plugin:weather had no such grant"));
+    let refused = lab.run(&revoke);
+    assert!(refused.starts_with("exit 2"), "{refused}");
+    assert!(refused.contains("plugin:weather had no such grant"), "{refused}");
 }
 
 #[test]
 fn a_new_grant_revives_no_old_one_for_other_bytes() {
     let lab = lab();
     assert!(lab.run(&["grant", "probe", "--dir", "data:ro"]).starts_with("exit 0"));
-    fs::write(lab.plugins().join("probe.wasm"), guest("made")).expect("written");
+    let other = made(&json!({
+        "tools": [{ "name": "other" }],
+        "needs": [
+            { "kind": "env", "value": { "names": ["TOKEN"] } },
+            { "kind": "dirs", "value": { "path": "*", "access": "ro" } },
+        ],
+    }));
+    fs::write(lab.plugins().join("probe.wasm"), other).expect("written");
     let data = lab
         .work()
         .join("data")
@@ -280,6 +299,79 @@ fn a_new_grant_revives_no_old_one_for_other_bytes() {
     assert!(lab.run(&["list"]).contains("its bytes are not those that were trusted"));
     let both = ["grant", "probe", "--dir", "data:ro", "--env", "TOKEN"];
     assert!(lab.run(&both).starts_with("exit 0"), "{}", lab.run(&both));
+}
+
+#[test]
+fn a_grant_ahead_of_a_need_is_meant() {
+    let lab = Lab::new().with("weather.wasm", guest("weather"));
+    let refused = |flags: &[&str], expected: &[&str]| {
+        let printed = lab.run(&[&["grant", "weather"], flags].concat());
+        assert!(printed.starts_with("exit 2\n"), "{printed}");
+        for expected in expected {
+            assert!(printed.contains(expected), "lacks {expected}:\n{printed}");
+        }
+    };
+    refused(
+        &["--kv"],
+        &[
+            "error: plugin:weather asks for no store, so `--kv` would give it nothing",
+            "hint: it asks for http {\"hosts\":[\"https://api.openweathermap.org\"]}",
+            "hint: it asks for secrets ",
+            "hint: to grant it all the same, ahead of a need, add `--anyway`",
+        ],
+    );
+    refused(&["--dir", ".:ro"], &["asks for no directory"]);
+    refused(&["--hook", "pre-call:*"], &["asks for no hook"]);
+    refused(&["--env", "HOME"], &["`--env HOME` would give it nothing"]);
+    refused(
+        &["--http", "https://a.example"],
+        &["does not ask for that: `--http https://a.example`"],
+    );
+    let host = ["--http", "https://api.openweathermap.org"];
+    refused(
+        &[&host, &["--secret", "OTHER@api.openweathermap.org:query=appid"][..]].concat(),
+        &["`--secret OTHER@"],
+    );
+    // Nothing was written.
+    assert!(!lab.home().join("toolhost.toml").exists());
+    let wider = ["grant", "weather", "--http", "https://*.openweathermap.org"];
+    assert!(lab.run(&wider).starts_with("exit 0\n"), "{}", lab.run(&wider));
+    let anyway = ["grant", "weather", "--kv", "--anyway"];
+    assert!(lab.run(&anyway).starts_with("exit 0\n"), "{}", lab.run(&anyway));
+}
+
+#[test]
+fn what_cannot_be_revoked_is_an_error() {
+    let lab = Lab::new().with("weather.wasm", guest("weather"));
+    let host = ["grant", "weather", "--http", "https://api.openweathermap.org"];
+    assert!(lab.run(&host).starts_with("exit 0\n"));
+    let file = lab.home().join("toolhost.toml");
+    let before = fs::read_to_string(&file).expect("a configuration");
+    let refused = |arguments: &[&str], expected: &str| {
+        let printed = lab.run(&[&["revoke"], arguments].concat());
+        assert!(printed.starts_with("exit 2\n"), "{printed}");
+        assert!(printed.contains(expected), "lacks {expected}:\n{printed}");
+        assert_eq!(fs::read_to_string(&file).expect("a configuration"), before);
+    };
+    refused(&["nosuch"], "error: there is no plugin `nosuch`");
+    refused(&["wether"], "hint: did you mean `weather`?");
+    refused(&["wether", "--kv"], "hint: did you mean `weather`?");
+    refused(
+        &["./nowhere/weather"],
+        "there is no plugin ./nowhere/weather, and nothing is recorded of one",
+    );
+    refused(&["weather", "--kv"], "plugin:weather had no such grant: --kv; nothing is taken back");
+    refused(&["weather", "--kv"], "hint: it holds --http https://api.openweathermap.org");
+    // All of it or nothing.
+    refused(
+        &["weather", "--http", "https://api.openweathermap.org", "--env", "A"],
+        "no such grant: --env A;",
+    );
+    // Its file is gone, and it is still known.
+    fs::remove_file(lab.plugins().join("weather.wasm")).expect("removed");
+    let printed = lab.run(&["revoke", "weather"]);
+    assert!(printed.contains("plugin:weather has lost 1 grant"), "{printed}");
+    assert!(lab.run(&["revoke", "weather"]).starts_with("exit 2\n"));
 }
 
 #[test]
@@ -312,8 +404,23 @@ fn the_configuration_that_was_named_is_not_granted() {
 #[tokio::test]
 async fn a_tool_without_any_directory_is_told_of() {
     let host = Lab::new().with("probe.wasm", guest("probe")).host().await;
-    let outcome = crate::support::call(&host, "look", json!({ "text": "/data/file" })).await;
-    let told = "any directory, which `look` asks for, is not granted: if it needs one here, run `toolhost grant probe --dir HOST:ro`";
-    assert_eq!(outcome.refusals[0].to_string(), told);
-    assert!(outcome.to_json_text().contains(told));
+    for (path, told) in [
+        (
+            "/data/file",
+            "/data/file is not granted, and no directory is: run `toolhost grant probe --dir /data:ro`",
+        ),
+        (
+            "/",
+            "/ is not granted, and no directory is: it cannot be granted; name a narrower directory",
+        ),
+        // It does not come to asking for any.
+        (
+            "\0",
+            "any directory, which `look` asks for, is not granted: if it needs one here, run `toolhost grant probe --dir DIR:ro`",
+        ),
+    ] {
+        let outcome = crate::support::call(&host, "look", json!({ "text": path })).await;
+        assert_eq!(outcome.refusals[0].to_string(), told);
+        assert!(outcome.to_json_text().contains(told));
+    }
 }

@@ -1,16 +1,19 @@
 //! Guests that attack: real components, told step by step what to do, with everything asked for
 //! and only some of it granted. Each test says what they get to see.
 
+mod bombs;
 mod boundary;
-mod by_hand;
+pub(crate) mod by_hand;
 mod engine;
 mod files;
 mod flood;
 mod handles;
+mod held;
 mod loops;
 mod mutants;
 mod names;
 mod network;
+mod places;
 mod secrets;
 mod state;
 mod storms;

@@ -91,12 +91,35 @@ fn a_plugin_in_rust() {
           none that can be called
 
         Left out:
-          read_file: `read_file` is the name of a core tool; rename it, or set `plugins.files.allow_tool_override = true` in toolhost.toml
-          search_files: `search_files` is the name of a core tool; rename it, or set `plugins.files.allow_tool_override = true` in toolhost.toml
+          read_file: `read_file` is the name of a core tool; rename it, or set `plugins."FOLDER/files".allow_tool_override = true` in toolhost.toml
+          search_files: `search_files` is the name of a core tool; rename it, or set `plugins."FOLDER/files".allow_tool_override = true` in toolhost.toml
 
         Warnings: none
         --- stderr
     "#]].assert_eq(tools);
+}
+
+#[test]
+fn bundled_bytes_have_the_names_that_they_have() {
+    let lab = Lab::new().with("files.wasm", guest("files"));
+    lab.record_bundled("files");
+    let shown = lab.run(&["inspect", "plugins/files.wasm"]);
+    assert!(shown.contains("\n  read_file  (toolset file)\n"), "{shown}");
+    assert!(!shown.contains("none that can be called") && !shown.contains("Left out"), "{shown}");
+}
+
+#[test]
+fn a_file_of_any_name_is_looked_at() {
+    let lab = Lab::new();
+    for name in ["json.v2.wasm", "My tool (1).wasm", "ümlaut.wasm", "json", ".wasm"] {
+        fs::write(lab.work().join(name), guest("json")).expect("written");
+        let shown = lab.run(&["inspect", name]);
+        assert!(shown.starts_with("exit 0\n"), "{name}: {shown}");
+        assert!(shown.contains("json_query"), "{name}: {shown}");
+    }
+    let probed =
+        lab.run(&["probe", "json.v2.wasm", "json_query", r#"{"filter": ".", "text": "1"}"#]);
+    assert!(probed.starts_with("exit 0\n"), "{probed}");
 }
 
 #[test]
@@ -356,26 +379,26 @@ fn what_is_no_plugin() {
     let files = ["text.wasm", "module.wasm", "none.wasm", "plugins", "a b.wasm"];
     let shown: String = files.iter().map(|file| lab.run(&["inspect", file])).collect();
     expect![[r#"
-        exit 3
+        exit 1
         --- stdout
         --- stderr
         error: text.wasm: not WebAssembly; replace it by a component, or remove it
-        exit 3
+        exit 1
         --- stdout
         --- stderr
         error: module.wasm: a core module, not a component; build it with `toolhost build`, or wrap it with `wasm-tools component new`
-        exit 3
+        exit 2
         --- stdout
         --- stderr
         error: none.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
-        exit 3
+        exit 2
         --- stdout
         --- stderr
         error: plugins: a directory, not a regular file; name a component
-        exit 3
+        exit 2
         --- stdout
         --- stderr
-        error: a b.wasm: `a b` is no plugin id: allowed are 1 to 40 characters of a-z 0-9 - (case and _ are folded)
+        error: a b.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
     "#]].assert_eq(&shown);
     let missing = lab.run(&["inspect"]);
     assert!(missing.starts_with("exit 2\n"), "{missing}");

@@ -134,7 +134,7 @@ fn the_example_converts_a_page() {
         Is **hot**, says [the cup](https://example.com/cup).
         --- stderr
 
-        exit 3
+        exit 1
         --- stdout
         --- stderr
         error[invalid_arguments]: `nowhere` is no address; give one such as https://example.com/docs/

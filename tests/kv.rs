@@ -224,11 +224,14 @@ async fn a_host_without_a_state_folder_keeps_nothing() {
 
 #[tokio::test]
 async fn every_plugin_of_every_folder_has_its_own() {
-    let config = format!("{KV}[plugins.other]\nkv = true\n");
-    let lab = lab("").config(&config);
+    let lab = lab("");
     let elsewhere = lab.home().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a folder");
     let elsewhere = elsewhere.canonicalize().expect("a path");
+    let here = lab.plugins().canonicalize().expect("a path");
+    let config = [here.join("keeper"), elsewhere.join("keeper"), here.join("other")]
+        .map(|plugin| format!("[plugins.'{}']\nkv = true\n", plugin.display()));
+    let lab = lab.config(&config.concat());
     fs::write(elsewhere.join("keeper.wasm"), guest("keeper")).expect("written");
     let state = lab.home().join("state");
     let digest = digest(&guest("keeper")).to_string();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The rooms of `host/src`, by level.
 const ROOMS: [&[&str]; 12] = [
     &["limits", "record", "runtime", "text", "turns"],
-    &["tool"],
+    &["json", "read", "tool"],
     &[
         "arguments",
         "authority",
@@ -21,7 +21,7 @@ const ROOMS: [&[&str]; 12] = [
         "toolset",
     ],
     &["audit", "config", "egress", "failures", "lock", "process", "script", "secret", "store"],
-    &["plugin", "watcher"],
+    &["checker", "plugin", "watcher"],
     &["registry"],
     &["availability", "quarantine", "session"],
     &["definitions", "dispatch"],

@@ -1,14 +1,13 @@
 //! Every limit of a call: obeyed, and violated with both numbers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolhost::tool::{Code, ProgressSink};
+use toolhost::tool::{Code, Progress, ProgressSink};
 use toolhost::{Call, Host};
 
-use crate::support::{Lab, answer, call, guest, registering};
+use crate::support::{Lab, answer, call, guest, made, registering};
 
 async fn host(limits: &str) -> Host {
     Lab::new()
@@ -93,6 +92,35 @@ async fn output_bytes_max() {
     stopped(&host, "flood", json!({ "n": 20_000_000 }), Code::OutputTooLarge, message).await;
 }
 
+/// Whatever else comes along counts too, and there are not so many that their places add up.
+#[tokio::test]
+async fn output_bytes_max_of_extensions_and_blocks() {
+    for (answer, told) in [
+        (json!({ "extensions": [64, 1_024] }), "65536 bytes"),
+        (
+            json!({ "extensions": [1, 65_537] }),
+            "output of 65537 bytes exceeds `output_bytes_max` of 65536",
+        ),
+        (json!({ "extensions": [65, 0] }), "output of 65 extensions exceeds the allowed 64"),
+        (json!({ "blocks": [4_096, 1] }), "4096 bytes"),
+        (json!({ "blocks": [4_097, 0] }), "output of 4097 blocks exceeds the allowed 4096"),
+    ] {
+        let tool = json!({ "name": "t", "toolset": "made", "description": "d", "parameters": {}, "answer": answer });
+        let lab = Lab::new()
+            .config("[limits]\noutput_bytes_max = \"64 KiB\"")
+            .with("made.wasm", made(&json!({ "tools": [tool] })));
+        let outcome = call(&lab.host().await, "t", json!({})).await;
+        let said = match outcome.result {
+            Ok(_) => format!("{} bytes", outcome.usage.output_bytes),
+            Err(error) => {
+                assert_eq!(error.code, Code::OutputTooLarge);
+                error.message
+            }
+        };
+        assert!(said.contains(told), "{answer}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn arguments_bytes_max() {
     let host = host("arguments_bytes_max = \"1 KiB\"").await;
@@ -146,15 +174,17 @@ async fn host_calls_max() {
 #[tokio::test]
 async fn progress_per_second_max() {
     let host = host("progress_per_second_max = 3").await;
-    let heard = Arc::new(AtomicUsize::new(0));
+    let heard: Arc<Mutex<Vec<f64>>> = Arc::default();
     let ear = Arc::clone(&heard);
-    let progress = Some(ProgressSink::new(move |_| {
-        ear.fetch_add(1, Ordering::Relaxed);
-    }));
+    let hear = move |report: Progress| ear.lock().expect("heard").push(report.done);
+    let progress = Some(ProgressSink::new(hear));
+    let started = Instant::now();
     host.call(Call { progress, ..Call::new("report", r#"{"n": 50}"#) }).await;
-    let heard = heard.load(Ordering::Relaxed);
-    // A slow machine may need a second or two for fifty reports.
-    assert!((3..=12).contains(&heard), "{heard}");
+    let heard = heard.lock().expect("heard").clone();
+    // The first and the last, and between them three a second.
+    assert_eq!((heard.first(), heard.last()), (Some(&0.0), Some(&49.0)));
+    let seconds = usize::try_from(started.elapsed().as_secs()).expect("not long");
+    assert!(heard.len() <= 5 + 3 * seconds, "{heard:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,6 +209,12 @@ async fn calls_per_source_max_and_permit_wait_max() {
         busy.message,
         "busy: plugin:probe runs 1 call, and `calls_per_source_max` is 1; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
     );
+    // A caller that gives its call less time waits no longer than that.
+    let echo = toolhost::Call::new("echo", r#"{"text": "a"}"#);
+    let hurried = toolhost::Call { time_max: Some(Duration::from_millis(50)), ..echo };
+    let error = host.call(hurried).await.result.expect_err("busy");
+    let expected = "no turn came within the time the caller gave of 50ms; try again in";
+    assert!(error.code == Code::Busy && error.message.contains(expected), "{}", error.message);
     // Another source is not concerned.
     assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
     spinning.abort();

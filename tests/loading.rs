@@ -8,7 +8,7 @@ use serde_json::json;
 use toolhost::lock;
 use toolhost::plugin::digest;
 
-use crate::support::{Lab, answer, from_wat, guest, registering};
+use crate::support::{Lab, answer, from_wat, guest, registering, shown};
 
 async fn check(file: &str, bytes: impl AsRef<[u8]>, expected: &str) {
     let lab = Lab::new().with(file, bytes).with("json.wasm", guest("json"));
@@ -38,6 +38,41 @@ async fn files_that_are_no_plugins() {
 }
 
 #[tokio::test]
+async fn what_is_ignored_is_said() {
+    use std::os::unix::ffi::OsStrExt;
+    let lab = Lab::new();
+    let strange = |bytes: &[u8]| std::ffi::OsStr::from_bytes(bytes).to_owned();
+    for folder in ["words", "words/lib", "node_modules", "rust", ".hidden", "empty"] {
+        fs::create_dir(lab.plugins().join(folder)).expect("a folder");
+    }
+    fs::create_dir(lab.plugins().join(strange(b"folder\xff"))).expect("a folder");
+    for file in ["words/main.py", "node_modules/x.js", "rust/Cargo.toml", ".hidden/x.py"] {
+        fs::write(lab.plugins().join(file), "").expect("written");
+    }
+    fs::write(lab.plugins().join(strange(b"script\xff.py")), "").expect("written");
+    fs::write(lab.plugins().join(strange(b"component\xff.wasm")), "").expect("written");
+    let host = lab.host().await;
+    let mut said: Vec<String> = host
+        .loaded()
+        .await
+        .iter()
+        .map(|status| {
+            let name = status.path.file_name().expect("a name").to_string_lossy();
+            format!("{name}: {}", shown(status, &host))
+        })
+        .collect();
+    said.sort();
+    expect_test::expect![[r#"
+        component\u{fffd}.wasm: `component\u{fffd}` is no plugin id: allowed are 1 to 40 characters of a-z 0-9 - (case and _ are folded); rename the file
+        folder\u{fffd}: its name is not UTF-8; rename it
+        script\u{fffd}.py: its name is not UTF-8; rename it
+        words: a folder without a main file; name the one that has the tools plugin.py, plugin.js, plugin.mjs or plugin.ts"#]]
+    .assert_eq(&said.join("\n").replace('\u{fffd}', r"\u{fffd}"));
+    let listed = lab.run(&["list"]);
+    assert!(listed.contains("plugins/words: a folder without a main file"), "{listed}");
+}
+
+#[tokio::test]
 async fn things_that_are_no_files() {
     let lab = Lab::new().with("json.wasm", guest("json"));
     let make = |name: &str| lab.plugins().join(name);
@@ -57,7 +92,8 @@ async fn things_that_are_no_files() {
             || lab.status("socket.wasm").await.contains("a socket")
     );
     assert!(lab.status("loop.wasm").await.starts_with("cannot be read: "));
-    assert_eq!(lab.status("device.wasm").await, "a device, not a regular file; remove it");
+    let device = lab.status("device.wasm").await;
+    assert!(device.starts_with("leads out of its project by a link"), "{device}");
     assert!(lab.status("dangling.wasm").await.starts_with("cannot be read: "));
     assert_eq!(lab.status("json.wasm").await, "tools: json_query json_schema_infer");
 }
@@ -142,7 +178,7 @@ async fn tools_that_break_a_rule_are_left_out_alone() {
     check(
         "x.wasm",
         registering("override json_query"),
-        "set `plugins.x.allow_tool_override = true`",
+        "allow_tool_override = true` in toolhost.toml",
     )
     .await;
 }
@@ -268,7 +304,9 @@ async fn compiled_components_are_kept_and_shared() {
     lab.host().await;
     let kept = || {
         let name = format!("{}-", digest(&guest("json")));
-        let files = fs::read_dir(crate::support::cache()).expect("the cache");
+        let cache = crate::support::cache();
+        let folders = [cache.clone(), cache.join("untrusted")];
+        let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the cache"));
         files.flatten().find(|file| file.file_name().to_string_lossy().starts_with(&name))
     };
     let modified =
@@ -304,7 +342,8 @@ async fn a_damaged_kept_component_is_compiled_again() {
     };
     let expected = r#"{"result":"first of one first"}"#;
     assert_eq!(run().await, expected);
-    let kept = fs::read_dir(&cache).expect("the cache").flatten().next().expect("a file").path();
+    let kept = fs::read_dir(cache.join("untrusted")).expect("the cache").flatten();
+    let kept = kept.map(|file| file.path()).next().expect("a file");
     for damage in [&b""[..], b"nonsense"] {
         replace(&kept, damage);
         assert_eq!(run().await, expected);

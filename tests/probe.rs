@@ -39,15 +39,15 @@ fn what_was_tried_is_printed_as_grants() {
             [{"error":"Operation not permitted (os error 63)"},{"error":"Operation not permitted (os error 63)"},null,{"error":"Error::NotGranted(\"the store of plugin:hostile is not granted: run `toolhost grant hostile --kv`\")"},{"present":false,"placeholder":null},{"present":false,"placeholder":null},{"error":"not-permitted"},{"error":"GET https://api.test/v1 is not granted: run `toolhost grant hostile --http https://api.test`"}]
 
             It tried in vain:
-              /data/file (is not granted)  [dirs=/data:ro]
-              /etc/passwd (is not granted)  [dirs=/etc:ro]
+              HOME/project/data/file (is not granted, and no directory is)  [dirs=HOME/project/data:ro]
+              /etc/passwd (is not granted, and no directory is)  [dirs=/etc:ro]
               the variable GIVEN (is not granted)  [env=GIVEN]
               the variable HOME (is not granted)  [env=HOME]
               the variable PATH (is not granted)  [env=PATH]
               the store of plugin:hostile (is not granted)  [kv]
               the secret KEY (is not granted)  [secrets=KEY@*.test:*:header=x-key]
               the secret OTHER (is nothing that this tool of plugin:hostile asks for, so no grant would help)  [secrets=OTHER]
-              /out/x (is not granted)  [dirs=/out:rw]
+              /out/x (is not granted, and no directory is)  [no directory that would do can be granted]
               GET https://api.test/v1 (is not granted)  [http=https://api.test]
 
             It did not come to everything it asks for:
@@ -57,12 +57,89 @@ fn what_was_tried_is_printed_as_grants() {
               toolhost probe plugins/hostile.wasm attack '{"steps": [{"std": "data/file"}, {"std": "/etc/passwd"}, {"env": "GIVEN"}, {"kv_get": "a"},
                         {"secret": "KEY"}, {"secret": "OTHER"},
                         {"file": {"at": "/", "do": "create", "path": "out/x", "to": ["", "x"]}},
-                        {"request": {"authority": "api.test", "path": "/v1?key=value"}}]}' --with dirs=HOME/project=.:ro --with dirs=/etc:ro --with dirs=/out:rw --with http=https://api.test --with env=GIVEN --with env=HOME --with env=PATH --with 'secrets=KEY@*.test:*:header=x-key' --with kv
+                        {"request": {"authority": "api.test", "path": "/v1?key=value"}}]}' --with dirs=HOME/project/data:ro --with dirs=/etc:ro --with http=https://api.test --with env=GIVEN --with env=HOME --with env=PATH --with 'secrets=KEY@*.test:*:header=x-key' --with kv
             To grant it for good:
-              toolhost grant hostile --dir HOME/project=.:ro --dir /etc:ro --dir /out:rw --http https://api.test --env GIVEN --env HOME --env PATH --secret 'KEY@*.test:*:header=x-key' --kv
+              toolhost grant hostile --dir HOME/project/data:ro --dir /etc:ro --http https://api.test --env GIVEN --env HOME --env PATH --secret 'KEY@*.test:*:header=x-key' --kv
             --- stderr
         "#]],
     );
+}
+
+#[test]
+fn only_what_is_here_or_was_said_is_named_and_only_what_can_be_granted() {
+    let python = r#"
+from toolhost import need, tool
+
+need.read_directory("*", reason="to read")
+
+@tool
+def read_py(path: str) -> str:
+    """Reads a file.
+
+    Args:
+        path: The file.
+    """
+    for hidden in ("/opt-none/x", "/usr/none/x", "/usr/bin/env"):
+        try:
+            open(hidden)
+        except OSError:
+            pass
+    return open(path).read()
+"#;
+    let javascript = r#"
+import { files, need, tool } from 'toolhost-sdk';
+
+need.readDirectory('*', { reason: 'to read' });
+
+/**
+ * Reads a file.
+ *
+ * @param {string} path The file.
+ */
+function read_js({ path }) {
+  return files.readText(path);
+}
+tool(read_js);
+"#;
+    let lab = lab().with("py.py", python).with("js.js", javascript);
+    fs::write(lab.work().join("README.md"), "# Here\n").expect("written");
+    let probe = |file: &str, tool: &str, path: &str| {
+        let arguments = serde_json::json!({ "path": path }).to_string();
+        let said = lab.run(&["probe", &format!("plugins/{file}"), tool, &arguments]);
+        let (_, tried) = said.split_once("It tried in vain:").unwrap_or_else(|| panic!("{said}"));
+        for wrong in ["/0/", "/1/", "/opt-none", "/usr/none", "/.:", "dirs=/:"] {
+            assert!(!tried.contains(wrong), "{wrong}: {said}");
+        }
+        said
+    };
+    for (file, tool) in [("py.py", "read_py"), ("js.js", "read_js")] {
+        let id = file.split('.').next().expect("an id");
+        // The narrowest directory, as an absolute path.
+        let said = probe(file, tool, "data/file");
+        let (_, grant) =
+            said.split_once(&format!("toolhost grant {id} ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(grant.contains("--dir HOME/project/data:ro"), "{said}");
+        assert!(said.contains("--with dirs=HOME/project/data:ro"), "{said}");
+        let said = probe(file, tool, "README.md");
+        assert!(said.contains("--dir HOME/project:ro"), "{said}");
+        // What is not there yet was asked for all the same; what holds it is there.
+        let said = probe(file, tool, "data/none/x");
+        assert!(said.contains("HOME/project/data/none/x"), "{said}");
+        assert!(said.contains("dirs=HOME/project/data:ro"), "{said}");
+        // What `grant` would refuse is not recommended: the root, a home, the host's own.
+        let state = lab.home().join("state/x").display().to_string();
+        for path in ["/none", "/home/none/x", &state] {
+            let said = probe(file, tool, path);
+            let (_, tried) = said.split_once("It tried in vain:").expect("a list");
+            let shown = path.replace(&*lab.home().to_string_lossy(), "HOME");
+            let line = tried.lines().find(|line| line.contains(&format!("  {shown} (")));
+            let line = line.unwrap_or_else(|| panic!("{path}: {said}"));
+            assert!(line.contains("[no directory that would do can be granted]"), "{said}");
+        }
+    }
+    let said = probe("py.py", "read_py", "data/file");
+    assert!(said.contains("not on this machine"), "{said}");
+    assert!(said.contains("/usr/bin/env") && said.contains("dirs=/usr/bin:ro"), "{said}");
 }
 
 #[test]
@@ -152,7 +229,7 @@ fn what_cannot_be_probed_is_explained() {
         said += &lab.run(arguments).replace("--- stdout\n", "");
     }
     expect![[r#"
-        exit 3
+        exit 2
         --- stderr
         error: plugins/none.wasm: cannot be read: No such file or directory (os error 2); check that it is there and may be read
         exit 3

@@ -126,7 +126,8 @@ fn the_example_queries_a_granted_directory() {
         exit 1
         --- stdout
         --- stderr
-        error[failed]: `HOME/project/data/scores.csv` cannot be reached: there is no such file, or its directory is not granted: run `toolhost grant csv-query --dir HOME/project/data:ro`
+        refused: HOME/project/data/scores.csv is not granted, and no directory is: run `toolhost grant csv-query --dir HOME/project/data:ro`
+        error[failed]: `HOME/project/data/scores.csv` cannot be read: its directory is not granted: run `toolhost grant csv-query --dir HOME/project/data:ro`
 
         exit 0
         --- stdout
@@ -143,7 +144,7 @@ fn the_example_queries_a_granted_directory() {
         {"columns":["team"],"rows":[["red"],["blue"]],"rows_matched":3,"rows_total":3,"groups":2}
         --- stderr
 
-        exit 3
+        exit 1
         --- stdout
         --- stderr
         error[invalid_arguments]: there is no column `x`; there are name, team, points

@@ -7,10 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolhost::session::Session;
 use toolhost::tool::{CallError, Code};
 use toolhost::{Call, Host};
 
 use crate::hooks;
+use crate::sessions::session;
 use crate::support::{Lab, answer, call, guest};
 
 const CRASH: &str = r#"{"text": "boo"}"#;
@@ -102,6 +104,31 @@ fn the_program_remembers_from_call_to_call() {
     assert!(explain.contains("To call it: wait until 20"), "{explain}");
     // Models still see it, since it comes back.
     assert!(lab.run(&["schema"]).contains("\"echo\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_callers_crashes_take_a_tool_from_nobody_else() {
+    let host = lab("").host().await;
+    let [one, two, three] = std::array::from_fn(|_| session(&host));
+    let code = async |session: &Session, tool: &str| {
+        let outcome = host.call_in(session, Call::new(tool, CRASH)).await;
+        outcome.result.err().map(|error| error.code)
+    };
+    for _ in 0..3 {
+        assert_eq!(code(&one, "crash").await, Some(Code::Trap));
+    }
+    assert_eq!(code(&one, "echo").await, Some(Code::Quarantined));
+    // Neither another session, nor who has none.
+    assert_eq!(code(&two, "echo").await, None);
+    assert!(!is_refused(&host).await && host.quarantined().is_empty());
+    // What crashes for several callers is refused to all.
+    assert_eq!(code(&two, "crash").await, Some(Code::Trap));
+    for session in [&two, &three] {
+        assert_eq!(code(session, "echo").await, Some(Code::Quarantined));
+    }
+    assert!(is_refused(&host).await);
+    let reason = &host.quarantined()["echo"].reason;
+    assert!(reason.contains("crashed or broke its limits for several callers"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

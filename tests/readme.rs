@@ -10,15 +10,23 @@ use toolhost::Limits;
 use toolhost::author::{self, BuildRequest};
 use toolhost::limits::LimitRow;
 
+use crate::authors::environment;
 use crate::support::{Lab, RUNNERS, answer, guest};
 
 const README: &str = include_str!("../README.md");
+const RUST: &str = include_str!("../sdk/rust/README.md");
+const PYTHON: &str = include_str!("../sdk/python/README.md");
+const JAVASCRIPT: &str = include_str!("../sdk/javascript/README.md");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The contents of every block of a language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {
+    blocks_of(README, language)
+}
+
+fn blocks_of(text: &'static str, language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
-    let rest = README.split(fence.as_str()).skip(1);
+    let rest = text.split(fence.as_str()).skip(1);
     rest.map(|rest| rest.split("\n```").next().expect("an end")).collect()
 }
 
@@ -77,28 +85,79 @@ fn five_minutes() {
 #[tokio::test]
 async fn the_plugin_builds_and_answers() {
     let lab = Lab::new();
-    let source = lab.work().join("my-words");
-    fs::create_dir_all(source.join("src")).expect("a folder");
-    let sdk = Path::new(ROOT).join("sdk/rust").canonicalize().expect("the SDK");
-    let manifest = blocks("toml")[0].replace("../sdk/rust", &sdk.to_string_lossy());
-    let library = blocks("rust")[0];
-    assert!(library.lines().count() <= 30, "two typed tools fit in 30 lines");
-    fs::write(source.join("Cargo.toml"), manifest).expect("written");
-    fs::write(source.join("src/lib.rs"), library).expect("written");
-    // Built beside the guests, so that dependencies are compiled once.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
-    let mut environment: Vec<_> = std::env::vars_os().collect();
-    environment.retain(|(name, _)| name != "CARGO_TARGET_DIR");
-    environment.push(("CARGO_TARGET_DIR".into(), target.into()));
-    let request =
-        BuildRequest { source, out: lab.plugins(), environment, ..BuildRequest::default() };
-    author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(blocks("rust")[0].lines().count() <= 30, "two typed tools fit in 30 lines");
+    build(&lab, "my-words", README).await;
     let host = lab.host().await;
     assert_eq!(answer(&host, "count_words", json!({ "text": "one two" })).await, "2");
     assert_eq!(
         answer(&host, "read_number", json!({ "text": "two" })).await,
         r#"{"error":"[TOOL_ERROR] Tool execution failed: ParseIntError: invalid digit found in string","code":"failed"}"#
     );
+}
+
+/// Builds the Rust plugin of a README, as its first blocks have it.
+async fn build(lab: &Lab, name: &str, readme: &'static str) {
+    let source = lab.work().join(name);
+    fs::create_dir_all(source.join("src")).expect("a folder");
+    let sdk = Path::new(ROOT).join("sdk/rust").canonicalize().expect("the SDK");
+    let manifest = blocks_of(readme, "toml")[0].replace("../sdk/rust", &sdk.to_string_lossy());
+    fs::write(source.join("Cargo.toml"), manifest).expect("written");
+    fs::write(source.join("src/lib.rs"), blocks_of(readme, "rust")[0]).expect("written");
+    let request = BuildRequest {
+        source,
+        out: lab.plugins(),
+        // Built beside the guests, so that dependencies are compiled once.
+        environment: environment(),
+        ..BuildRequest::default()
+    };
+    author::build(&request).await.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[tokio::test]
+async fn examples_of_all_sdks_lie_in_one_folder() {
+    let [rust, python, javascript] = [RUST, PYTHON, JAVASCRIPT];
+    let mut lab = Lab::new()
+        .with("words.py", blocks("python")[0])
+        .with("slug.js", blocks("js")[0])
+        .with("tally.py", blocks_of(python, "python")[0])
+        .with("top-words.js", blocks_of(javascript, "js")[0]);
+    assert!(python.contains("`tally.py`") && javascript.contains("`plugins/top-words.js`"));
+    for id in ["files", "json", "weather"] {
+        lab = lab.with(&format!("{id}.wasm"), guest(id));
+        lab.record_bundled(id);
+    }
+    lab = lab.with_folder("plugins/csv-query").with_folder("plugins/html-to-markdown");
+    build(&lab, "my-words", README).await;
+    build(&lab, "text-stats", rust).await;
+    LazyLock::force(&RUNNERS);
+    let host = lab.host().await;
+    for status in host.loaded().await.iter() {
+        assert!(
+            status.state.is_ok(),
+            "{}: {:?}",
+            status.path.display(),
+            status.state.as_ref().err()
+        );
+    }
+    let catalog = host.catalog();
+    let tools = [
+        "count",
+        "count_words",
+        "csv_query",
+        "html_to_markdown",
+        "json_query",
+        "read_number",
+        "slug",
+        "tally_words",
+        "text_stats",
+        "top_words",
+        "weather_now",
+    ];
+    for tool in tools {
+        assert!(catalog.find(tool).is_some(), "{tool}");
+    }
+    let measured = answer(&host, "text_stats", json!({ "text": "to be\nor" })).await;
+    assert_eq!(measured, r#"{"length":8,"lines":[{"words":2},{"words":1}]}"#);
 }
 
 #[test]

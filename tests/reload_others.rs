@@ -12,7 +12,7 @@ use toolhost::reload::{Renewed, SourceStatus, Status};
 use toolhost::{Host, HostSettings, config};
 
 use crate::serve::client::PATIENCE;
-use crate::support::{Lab, RUNNERS, answer, call, made};
+use crate::support::{Lab, RUNNERS, answer, call, made, put_runner};
 use crate::trust::plugin;
 
 /// A host with a value for the variable that [`plugin`] asks for.
@@ -246,7 +246,7 @@ async fn what_waits_for_a_runner_keeps_no_other_waiting() {
         // The runner is another, which nobody has compiled yet.
         let runner = fs::read(&RUNNERS[&toolhost::script::Language::JavaScript][0]).expect("one");
         let place = lab.home().join("runner.wasm");
-        fs::write(&place, other(&runner)).expect("written");
+        put_runner(&place, &other(&runner));
         let runners = [(toolhost::script::Language::JavaScript, vec![place])].into();
         let host = Host::start(HostSettings { once, runners, ..settings.clone() });
         let host = host.expect("a host");
@@ -268,7 +268,7 @@ async fn a_script_stays_trusted_under_another_runner() {
     let language = toolhost::script::Language::JavaScript;
     let runner = fs::read(&RUNNERS[&language][0]).expect("one");
     let place = lab.home().join("runner.wasm");
-    fs::write(&place, other(&runner)).expect("written");
+    put_runner(&place, &other(&runner));
     let renewed =
         || HostSettings { runners: [(language, vec![place.clone()])].into(), ..lab.settings() };
     let settings = renewed();

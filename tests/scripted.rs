@@ -10,7 +10,7 @@ use toolhost::tool::{Code, ProgressSink};
 use toolhost::{Call, Host, HostSettings};
 
 use crate::serve::client::PATIENCE;
-use crate::support::{Lab, answer, call, guest, without_digests};
+use crate::support::{Lab, answer, call, guest, without_digests, without_times};
 
 const WORDS: &str = r#"from toolhost import kv, need, tool
 from lib.count import count
@@ -47,19 +47,7 @@ fn commands_show_a_script() {
         lab.run(&["check", "plugins/words"]),
         lab.run(&["probe", "plugins/words", "count_words", r#"{"text": "a"}"#]),
     ];
-    // Times are of no concern.
-    let stable = |line: &str| match line.split_once(" ms") {
-        Some((before, after)) => {
-            let before =
-                before.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-            format!(
-                "{}N ms{after}",
-                before.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
-            )
-        }
-        None => line.to_owned(),
-    };
-    let said: Vec<String> = without_digests(&transcript.join("\n")).lines().map(stable).collect();
+    let said = without_times(&without_digests(&transcript.join("\n")));
     expect![[r#"
         exit 0
         --- stdout
@@ -94,7 +82,7 @@ fn commands_show_a_script() {
         exit 0
         exit 0
         --- stdout
-        count_words  (toolset text, from plugin:words)
+        ⚡ count_words  (toolset text, from plugin:words)
 
         Counts the words of a text.
 
@@ -137,8 +125,8 @@ fn commands_show_a_script() {
         warning[annotations] count_words: it does not say whether it changes anything outside itself; set the annotation `read-only` to true or false
         note[example] count_words /examples/0: skipped: needs `--kv`; try it with `toolhost probe --with`, or add one that needs nothing
 
-        TOOL         EXAMPLES   CALL  TOKENS
-        count_words  1 skipped  -     61
+        TOOL EXAMPLES CALL TOKENS
+        count_words 1 skipped - 61
         61 tokens in all; `register` takes N ms
 
         0 errors, 1 warning, 1 note
@@ -158,7 +146,7 @@ fn commands_show_a_script() {
         To grant it for good:
           toolhost grant words --kv
         --- stderr
-    "#]].assert_eq(&(said.join("\n") + "\n"));
+    "#]].assert_eq(&said);
 }
 
 #[test]
@@ -267,7 +255,7 @@ fn two_scripts_cannot_have_one_tool_or_one_id() {
 fn a_component_of_a_script_is_built_beside_no_script() {
     let lab = lab();
     let transcript = [
-        lab.run(&["build", "plugins/words"]),
+        lab.run(&["build", "plugins/words", "--yes"]),
         lab.run(&["build", "plugins/words", "--out", "dist", "--json"]),
         lab.run(&["inspect", "dist/words.wasm"]).lines().next().expect("a line").to_owned(),
         lab.run(&["call", "count_words", "--arg", "text=a b c", "--plugins", "dist"]),
@@ -278,6 +266,7 @@ fn a_component_of_a_script_is_built_beside_no_script() {
         exit 2
         --- stdout
         --- stderr
+        building HOME/project/plugins/words runs its author's code as you, outside the sandbox
         error: plugins has the script `words`; beside it `words.wasm` would have the same plugin id, and neither would be loaded. Put the component elsewhere, with `--out dist`
 
         exit 0
@@ -356,9 +345,9 @@ fn a_script_is_developed_in_its_own_folder() {
         let inspected = lab.run(&["inspect", "mine", "--json"]);
         let digest = inspected.lines().find(|line| line.contains("\"digest\"")).map(str::to_owned);
         digests.push(digest.expect("a digest"));
-        // Its own copy is no part of it.
-        assert!(source.join("plugins/mine/plugin.py").is_file(), "{text}");
-        assert!(!source.join("plugins/mine/plugins").exists());
+        // The copy lies where hosts look, and is no part of it.
+        assert!(lab.plugins().join("mine/plugin.py").is_file(), "{text}");
+        assert!(!source.join("plugins").exists());
     }
     assert_eq!(digests[0], digests[1]);
 }

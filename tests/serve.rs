@@ -1,6 +1,8 @@
 //! The MCP door: transcripts byte by byte, and the official clients.
 
 pub(crate) mod client;
+mod promises;
+mod traffic;
 
 use std::fs;
 use std::path::Path;
@@ -37,8 +39,8 @@ fn clients_of_both_eras_are_greeted() {
     let lab = Lab::new();
     let mut client = Client::start(&lab, &[]);
     let greeting = client.initialize();
-    expect![[r#"{"jsonrpc":"2.0","id":"start","result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"toolhost","version":"0.1.0"},"instructions":"Tools that run in a sandbox; an error says whose move is next."}}"#]]
-        .assert_eq(&greeting.to_string());
+    expect![[r#"{"jsonrpc":"2.0","id":"start","result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"toolhost","version":"0.1.0"},"instructions":"Tools that run in a sandbox; an error says whose move is next. No plugin was granted a directory. Relative paths are of HOME/project."}}"#]]
+        .assert_eq(&greeting.to_string().replace(&*lab.home().to_string_lossy(), "HOME"));
     assert_eq!(client.end(), (0, String::new()));
 
     let mut client = Client::start(&lab, &[]);
@@ -84,13 +86,15 @@ fn what_is_no_message_does_no_harm() {
         client.say(&"[".repeat(100_000));
         client.write(&vec![b'x'; 17 << 20]);
         client.write(b"\n");
-        client.ask(round, "ping", json!({}));
-        assert_eq!(client.answer(round)["result"], json!({}));
+        let id = format!("round {round}");
+        client.ask(id.as_str(), "ping", json!({}));
+        assert_eq!(client.answer(id.as_str())["result"], json!({}));
         if round == 0 {
             client.initialize();
         }
     }
-    let refused = |message: &Value| message["error"]["code"] == -32600;
+    let refused =
+        |message: &Value| matches!(message["error"]["code"].as_i64(), Some(-32700 | -32600));
     assert!(client.heard.iter().all(refused), "{:#?}", client.heard);
     assert!(!client.heard.is_empty());
 
@@ -148,7 +152,7 @@ fn calls_become_results() {
         "Echo",
         json!({ "text": "x" }),
         expect![[
-            r#"{"result":{"content":[{"type":"text","text":"x"}],"isError":false,"_meta":{"toolhost/tool":"echo","toolhost/repairs":["the name `Echo` was read as `echo`"]}}}"#
+            r#"{"error":{"code":-32602,"message":"Unknown tool: Echo; did you mean `echo`?","data":{"error":"Unknown tool: Echo; did you mean `echo`?","code":"unknown_tool","near":["echo"]}}}"#
         ]],
     );
     check(
@@ -242,20 +246,22 @@ fn what_was_asked_before_the_end_is_answered() {
 
 #[test]
 fn greetings_come_before_plugins_are_compiled() {
-    let lab = Lab::new().with("words-js.wasm", script("words-js")).config(PATIENT);
+    let lab = Lab::new().with("json.wasm", guest("json")).config(PATIENT);
     let cache = lab.home().join("fresh");
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
     command.arg("serve").env("TOOLHOST_CACHE", &cache);
     let mut client = Client::with(command);
     client.initialize();
-    let components = || fs::read_dir(cache.join("components")).map_or(0, Iterator::count);
+    let components = || fs::read_dir(cache.join("components/untrusted")).map_or(0, Iterator::count);
     let before = components();
-    client.ask_tool(1, "count_words_js", json!({ "text": "one two" }));
+    client.ask_tool(1, "json_query", json!({ "filter": ".", "json": 1 }));
     client.ask(2, "ping", json!({}));
     client.answer(2);
     assert!(client.heard.is_empty(), "the call waits: {:#?}", client.heard);
-    assert!(has(&client.list().0, "count_words_js"));
-    assert_eq!(client.answer(1)["result"]["content"][0]["text"], "{\"words\":2}");
+    assert!(has(&client.list().0, "json_query"));
+    let answer = client.answer(1);
+    let text = "{\"results\":[1],\"truncated\":false}";
+    assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
     assert!(components() > before, "it was not compiled before");
     assert_eq!(client.end(), (0, String::new()));
 }
@@ -398,7 +404,7 @@ fn progress_grows_and_ends_with_the_call() {
     let lab = probe();
     let mut client = Client::initialized(&lab, &[]);
     let call = |token: Option<&str>| {
-        let mut call = json!({ "name": "report", "arguments": { "n": 5 } });
+        let mut call = json!({ "name": "report", "arguments": { "n": 500 } });
         if let Some(token) = token {
             call["_meta"] = json!({ "progressToken": token });
         }
@@ -415,7 +421,8 @@ fn progress_grows_and_ends_with_the_call() {
         .filter(|message| message["params"]["progressToken"] == "p")
         .map(|message| message["params"]["progress"].as_f64().expect("a number"))
         .collect();
-    assert_eq!(done, [0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert!(done.is_sorted_by(|before, after| before < after), "{done:?}");
+    assert_eq!(done.last(), Some(&499.0));
     client.ask(3, "ping", json!({}));
     client.answer(3);
     assert!(client.heard.is_empty(), "none after the result: {:#?}", client.heard);
@@ -450,7 +457,7 @@ fn the_python_client_is_content() {
             structured: [{"sum": 3}, "{\"sum\":3}"]
             failed: [true, "{\"error\":\"[TOOL_ERROR] no\",\"code\":\"failed\"}"]
             unknown: [-32602, "Unknown tool: no_such_tool_at_all"]
-            reports: [[0.0, 2.0, "step"], [1.0, 2.0, "step"]]
+            last report: [1.0, 2.0, "step"]
             after spin: "here"
         "#]]
         .assert_eq(rest.unwrap_or(&seen));

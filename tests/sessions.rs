@@ -38,19 +38,23 @@ async fn a_name_is_repaired_where_no_harm_can_come_of_it() {
         .with("x.wasm", made(&json!({ "tools": [tool("list_words", json!({ "text": "here" }))] })))
         .host()
         .await;
-    for name in ["List-Words", "ListWords", "list_words_tool", "listwords\"x", "list_wrods"] {
+    for name in ["List-Words", "ListWords", "list-words", "list_words_tool", "LIST WORDS\"x"] {
         let outcome = host.call(Call::new(name, "")).await;
         assert_eq!(outcome.to_json_text(), r#"{"result":"here"}"#, "{name}");
         assert_eq!(outcome.tool, "list_words");
         assert!(outcome.repairs[0].ends_with("was read as `list_words`"), "{:?}", outcome.repairs);
     }
-    // With a directory to write to, a wrong tool could do harm.
-    let dirs = vec!["/tmp:rw".to_owned()];
-    let outcome = host.call(Call { dirs, ..Call::new("list_wrods", "") }).await;
-    assert_eq!(
-        outcome.to_json_text(),
-        r#"{"error":"Unknown tool: list_wrods; did you mean `list_words`?","code":"unknown_tool","near":["list_words"]}"#
-    );
+    // What is merely like it is another name; and with a directory to write to, a wrong tool could
+    // do harm.
+    for (name, dirs) in [("list_wrods", vec![]), ("list-words", vec!["/tmp:rw".to_owned()])] {
+        let outcome = host.call(Call { dirs, ..Call::new(name, "") }).await;
+        assert_eq!(
+            outcome.to_json_text(),
+            format!(
+                r#"{{"error":"Unknown tool: {name}; did you mean `list_words`?","code":"unknown_tool","near":["list_words"]}}"#
+            )
+        );
+    }
     let blank = answer(&host, " ", json!({})).await;
     assert!(blank.contains("is data, not a call"), "{blank}");
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
 use expect_test::Expect;
+use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 use toolhost::author::{self, BuildRequest, Places};
@@ -100,6 +101,13 @@ fn sh(script: &str, arguments: &[&Path]) {
     let output = Command::new("sh").arg(script).args(arguments).output().expect("sh");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
+}
+
+/// Puts a runner somewhere, and records it as `sdk/record.sh` does when it is built.
+pub(crate) fn put_runner(place: &Path, bytes: &[u8]) {
+    let built = place.with_extension("built");
+    fs::write(&built, bytes).expect("written");
+    sh("sdk/record.sh", &[Path::new("put"), &built, place]);
 }
 
 /// The folder with packages of others that tests run against, installed: those of model vendors
@@ -382,6 +390,38 @@ fn without_line_numbers(text: &str) -> String {
     }
     stable
 }
+
+/// What a command prints of times, on a machine of any speed: their numbers, the width of the
+/// column they stand in, and notes that there are only where something takes long.
+pub(crate) fn without_times(text: &str) -> String {
+    let (mut lines, mut slow, mut in_table) = (Vec::new(), 0, false);
+    for line in TIMES.replace_all(text, "N ms").lines() {
+        in_table = (in_table || line.starts_with("TOOL ")) && !line.is_empty();
+        if line.starts_with("note[time] ") {
+            slow += 1;
+        } else if in_table {
+            lines.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+        } else if let Some((before, count)) = NOTES
+            .captures(line)
+            .map(|found| found.extract().1)
+            .map(|[before, count]| (before, count.parse::<usize>().expect("a number") - slow))
+        {
+            let plural = if count == 1 { "" } else { "s" };
+            lines.push(format!("{before}{count} note{plural}"));
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The last line of `check`: what it found.
+static NOTES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("^([0-9]+ errors?, [0-9]+ warnings?, )([0-9]+) notes?$").expect("a pattern")
+});
+
+static TIMES: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("[0-9]+([.][0-9]+)? ms").expect("a pattern"));
 
 /// Digests change with every runner.
 pub(crate) fn without_digests(text: &str) -> String {

@@ -3,6 +3,7 @@
 mod processes;
 mod program;
 mod repository;
+mod whose;
 
 use std::fs;
 use std::path::Path;

@@ -111,7 +111,7 @@ fn it_says_that_the_log_is_off_or_empty() {
 
 /// Starts a program in a pseudo-terminal, presses `q` once the words are on the screen, and says
 /// how it ended and whether the terminal is as it was.
-const TERMINAL: &str = r#"
+pub(crate) const TERMINAL: &str = r#"
 import fcntl, os, pty, select, struct, sys, termios
 words, keys, program = sys.argv[1].encode(), sys.argv[2].encode(), sys.argv[3:]
 leader, follower = pty.openpty()

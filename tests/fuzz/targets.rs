@@ -1,8 +1,9 @@
 //! What is fuzzed: each target takes any bytes, and fails only by a panic. The ordinary tests run
 //! them on the corpus and on seeded mutations of it; `make fuzz` runs them under libFuzzer.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -13,19 +14,20 @@ use toolhost::arguments;
 use toolhost::audit::{self, Audit};
 use toolhost::authority::{Grants, Kind};
 use toolhost::availability::Availability;
-use toolhost::config;
+use toolhost::config::{self, Share};
 use toolhost::difference::{Surface, differences};
 use toolhost::dispatch::Dispatch;
 use toolhost::egress::{Egress, EgressSettings};
+use toolhost::json::{self, Size};
 use toolhost::limits::{Bytes, Count, Limits};
 use toolhost::lock;
 use toolhost::plugin::{Candidate, Loader};
 use toolhost::quarantine::Quarantine;
 use toolhost::registry::{Owners, Registry};
-use toolhost::schema::{self, Definition, Format, Schema};
+use toolhost::schema::{self, Definition, Format, QUICK_WORK_MAX, Schema};
 use toolhost::session::Session;
 use toolhost::suspicion::{Texts, suspicions};
-use toolhost::tool::{Call, PluginId};
+use toolhost::tool::{Call, PluginAddress, PluginId};
 use toolhost::{Config, text};
 
 use crate::component::from_wat;
@@ -34,12 +36,13 @@ use crate::component::from_wat;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 6] = [
+pub(crate) const TARGETS: [Target; 7] = [
     ("component", component),
     ("registration", registration),
     ("configuration", configuration),
     ("lock", lock_file),
     ("arguments", call_arguments),
+    ("schema", stranger_schema),
     ("audit", audit_log),
 ];
 
@@ -57,25 +60,53 @@ pub(crate) fn registration(bytes: &[u8]) {
 pub(crate) fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let id = PluginId::from_stem("weather").expect("an id");
+    let one = PluginAddress::in_folder(Path::new("/p"), id.clone());
+    let other = PluginAddress::in_folder(Path::new("/q"), id.clone());
     let mut grants = Grants::default();
     grants.add(Kind::Env, "TOKEN", None).expect("a grant");
-    match config::parse(text, &Config::default()) {
-        Ok(read) => {
-            let mut narrowed = Config::default();
-            narrowed.narrow(&read);
-            let more = narrowed.plugins.values().any(|plugin| !plugin.grants.is_empty());
-            assert!(!more && narrowed.servers.is_empty(), "a project gave itself something");
-            let granted = config::with_grants(text, &id, &grants).expect("an edit");
-            let again = config::parse(&granted, &Config::default()).expect("what was written");
-            assert!(again.plugins[&id].grants.env.contains(&"TOKEN".to_owned()));
-            let (revoked, count) =
-                config::without_grants(&granted, &id, &Grants::default()).expect("an edit");
-            assert!(count > 0);
-            let last = config::parse(&revoked, &Config::default()).expect("what was written");
-            assert!(last.plugins.get(&id).is_none_or(|plugin| plugin.grants.is_empty()));
-        }
-        Err(error) => says(&error.to_string()),
+    if let Ok(project) = config::parse_project(text, &Config::default()) {
+        let mut narrowed = Config::default();
+        narrowed.narrow(&project);
+        let more = narrowed.ids.values().any(|plugin| !plugin.allows_nothing());
+        assert!(!more && narrowed.plugins.is_empty(), "a project gave itself something");
+        assert!(narrowed.servers.is_empty(), "a project gave itself a server");
     }
+    let read = match config::parse(text, &Config::default()) {
+        Ok(read) => read,
+        Err(error) => return says(&error.to_string()),
+    };
+    let again = |text: &str| config::parse(text, &Config::default()).expect("what was written");
+    let granted = config::with_grants(text, &one, &grants).expect("an edit");
+    assert!(again(&granted).plugins[&one].grants.env.contains(&"TOKEN".to_owned()));
+    let all = Grants::default();
+    let (revoked, count) = config::without_grants(&granted, &one, &all).expect("an edit");
+    assert!(count > 0);
+    assert!(again(&revoked).plugins.get(&one).is_none_or(|plugin| plugin.grants.is_empty()));
+    // A table that names only an id is rewritten: nothing is lost, and nothing is more.
+    let of_id = read.ids.get(&id).cloned().unwrap_or_default();
+    let held = of_id.grants.flags();
+    let (first, rest) = held.split_at(held.len() / 2);
+    let these = |flags: &[String]| Share { grants: Some(flags.to_vec()), permissions: false };
+    let shares = [(one.clone(), these(first)), (other.clone(), these(rest))];
+    let rewritten = again(&config::rewritten(text, &id, &shares, None).expect("an edit"));
+    for (address, share) in &shares {
+        let before = read.plugin(address, share, None).grants.flags();
+        let after = rewritten.plugin(address, &Share::nothing(), None).grants.flags();
+        let sorted = |flags: Vec<String>| flags.into_iter().collect::<BTreeSet<String>>();
+        assert_eq!(sorted(before), sorted(after), "{address}");
+    }
+    assert!(rewritten.ids.get(&id).is_none_or(|plugin| plugin.grants.is_empty()));
+    let all = [(one.clone(), Share::all())];
+    let rewritten = again(&config::rewritten(text, &id, &all, Some(&one)).expect("an edit"));
+    let plugin = rewritten.plugin(&one, &Share::nothing(), None);
+    assert_eq!(
+        plugin.allow_tool_override,
+        read.plugin(&one, &Share::all(), None).allow_tool_override
+    );
+    assert!(
+        rewritten.plugin(&other, &Share::nothing(), None).grants
+            == read.plugin(&other, &Share::nothing(), None).grants
+    );
 }
 
 /// The text of the lock: read and written.
@@ -114,11 +145,52 @@ pub(crate) fn call_arguments(bytes: &[u8]) {
     let mut again = value.clone();
     arguments::coerce(&mut again, &parameters);
     assert_eq!(value, again, "coerced twice is coerced once");
-    if compiled.visits_max(given.len()) > 1_000_000 {
+    let value = Value::Object(value);
+    if compiled.work(Size::of(&value)) > QUICK_WORK_MAX {
         return;
     }
-    if let Err(violations) = compiled.check(&Value::Object(value)) {
+    if let Err(violations) = compiled.check(&value) {
         says(&arguments::explain("t", &violations, &parameters).message);
+    }
+}
+
+/// A schema and structured output for it, with a line of `---` between: weighed and compiled within
+/// its limits, rendered, measured and read alike, and checked where that is quick.
+pub(crate) fn stranger_schema(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (schema, given) = text.split_once("\n---\n").unwrap_or((&text, "{}"));
+    let limits = Limits::default();
+    let (measured, read) = (json::measure(given), json::read(given));
+    match (&measured, &read) {
+        (Ok(size), Ok(value)) => assert_eq!(*size, Size::of(value)),
+        // Of two errors, one may be found before the other.
+        (Err(measured), Err(read)) => {
+            says(&measured.to_string());
+            says(&read.to_string());
+        }
+        _ => panic!("measured {measured:?}, read {read:?}"),
+    }
+    let source = match schema::parse(schema, &limits) {
+        Ok(source) => source,
+        Err(error) => return says(&error.to_string()),
+    };
+    let compiled = match Schema::compile(&source, &limits) {
+        Ok(compiled) => compiled,
+        Err(error) => return says(&error.to_string()),
+    };
+    // Twice, where a definition stands inside itself.
+    let most = 2 * limits.schema_expanded_bytes_max.0 + limits.schema_patterns_bytes_max.0;
+    assert!(compiled.bytes() <= most, "{} bytes", compiled.bytes());
+    let (Ok(size), Ok(value)) = (measured, read) else { return };
+    if compiled.work(size) > QUICK_WORK_MAX {
+        return;
+    }
+    match compiled.check(&value) {
+        Ok(()) => assert!(compiled.explain_first(&value).is_empty()),
+        Err(violations) => {
+            assert!(!violations.is_empty());
+            violations.iter().for_each(|violation| says(&violation.message));
+        }
     }
 }
 
@@ -166,6 +238,7 @@ impl House {
             component_bytes_max: Bytes(1 << 20),
             output_bytes_max: Bytes(64 << 10),
             registration_bytes_max: Bytes(1 << 20),
+            code_bytes_max: Bytes(32 << 20),
             tools_max: Count(16),
             ..Limits::default()
         };
@@ -182,7 +255,8 @@ impl House {
         fs::write(&path, bytes).expect("written");
         let id = PluginId::from_stem("fuzzed").expect("an id");
         let folder = self.folder.path().to_owned();
-        let candidate = Candidate { id, folder, path };
+        let place = toolhost::read::Place::Own;
+        let candidate = Candidate { id, folder, path, place };
         let meter = Arc::default();
         let load = self.loader.load(&candidate, &meter);
         let loaded = self.runtime.block_on(async {
@@ -234,6 +308,7 @@ impl House {
             Arc::clone(&self.limits),
             1,
             Arc::new(Audit::off()),
+            None,
         );
         let session = Session::alone(Arc::default(), &self.limits);
         let outcome = self.runtime.block_on(dispatch.call(&session, call));

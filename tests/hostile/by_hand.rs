@@ -12,34 +12,38 @@ use toolhost::{Call, Host};
 use crate::support::{Lab, answer, from_wat, guest};
 
 /// Longer than anything takes that is not stuck.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A core module with one tool, `strike`: everything that is not said here does nothing.
 ///
 /// The result of `call` lies at 2048 and is an empty output as long as nobody writes there; the
 /// arguments' length is in the global `$given`, their seventh byte in `$case`.
 #[derive(Default)]
-pub(super) struct ByHand {
+pub(crate) struct ByHand {
     /// Fields of the module, at its beginning.
-    pub(super) imports: String,
+    pub(crate) imports: String,
     /// Further fields.
-    pub(super) fields: String,
+    pub(crate) fields: String,
     /// What `call` does for each letter of `{"n":"a"}`.
-    pub(super) cases: Vec<(char, String)>,
+    pub(crate) cases: Vec<(char, String)>,
     /// What `register` does first.
-    pub(super) register: String,
+    pub(crate) register: String,
     /// What `cabi_realloc` does first; `$size` is what it is asked for.
-    pub(super) realloc: String,
+    pub(crate) realloc: String,
     /// What the function after `call` does.
-    pub(super) after: String,
+    pub(crate) after: String,
+    /// The tool's name in place of `strike`, of as many letters.
+    pub(crate) tool: Option<String>,
     /// Pages of memory, as a limit of WebAssembly text.
-    pub(super) pages: Option<String>,
+    pub(crate) pages: Option<String>,
 }
 
 impl ByHand {
     /// The component.
-    pub(super) fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let ByHand { imports, fields, register, realloc, after, .. } = self;
+        let tool = self.tool.as_deref().unwrap_or("strike");
+        assert_eq!(tool.len(), "strike".len());
         let pages = self.pages.as_deref().unwrap_or("16");
         let mut cases = String::new();
         for (letter, body) in &self.cases {
@@ -60,7 +64,7 @@ impl ByHand {
             (data (i32.const 20) "\00\01\00\00\01\00\00\00")
             (data (i32.const 256)
                 "\00\04\00\00\06\00\00\00\08\04\00\00\01\00\00\00\00\00\00\00\00\00\00\00\0c\04\00\00\02\00\00\00")
-            (data (i32.const 1024) "strike\00\00t\00\00\00{{}}")
+            (data (i32.const 1024) "{tool}\00\00t\00\00\00{{}}")
             (func $recurse (result i32) (i32.add (call $recurse) (i32.const 1)))
             (func (export "cabi_realloc") (param i32 i32 i32) (param $size i32) (result i32)
                 (local $at i32)
@@ -85,12 +89,12 @@ impl ByHand {
 }
 
 /// Text that a case of `strike` writes into its result.
-pub(super) fn store(at: u32, value: u32) -> String {
+pub(crate) fn store(at: u32, value: u32) -> String {
     format!("(i32.store (i32.const {at}) (i32.const {value}))")
 }
 
 /// A host with the plugin as `x.wasm`, and another plugin beside it.
-pub(super) async fn host(limits: &str, bytes: &[u8]) -> (Lab, Arc<Host>) {
+pub(crate) async fn host(limits: &str, bytes: &[u8]) -> (Lab, Arc<Host>) {
     let lab = Lab::new()
         .config(&format!("[limits]\n{limits}"))
         .with("x.wasm", bytes)
@@ -100,14 +104,14 @@ pub(super) async fn host(limits: &str, bytes: &[u8]) -> (Lab, Arc<Host>) {
 }
 
 /// Calls a tool of the other plugin.
-pub(super) async fn the_other_works(host: &Host) {
+pub(crate) async fn the_other_works(host: &Host) {
     let arguments = json!({ "filter": ".", "json": 1 });
     let answer = answer(host, "json_query", arguments).await;
     assert_eq!(answer, r#"{"results":[1],"truncated":false}"#);
 }
 
 /// Makes a call while the other plugin's tool is called again and again, and once more after it.
-pub(super) async fn beside(host: &Arc<Host>, call: Call) -> Outcome {
+pub(crate) async fn beside(host: &Arc<Host>, call: Call) -> Outcome {
     let (attacked, started) = (Arc::clone(host), Instant::now());
     let running = tokio::spawn(async move { attacked.call(call).await });
     while !running.is_finished() && started.elapsed() < PATIENCE {
@@ -120,7 +124,7 @@ pub(super) async fn beside(host: &Arc<Host>, call: Call) -> Outcome {
 }
 
 /// What became of a call: its text, or code and message.
-pub(super) fn told(outcome: &Outcome) -> String {
+pub(crate) fn told(outcome: &Outcome) -> String {
     match &outcome.result {
         Ok(output) => output.to_json_text(),
         Err(error) => format!("{}: {}", error.code, error.message),
@@ -129,7 +133,7 @@ pub(super) fn told(outcome: &Outcome) -> String {
 
 /// Calls a tool of a fresh host and compares what became of it. No plugin is called twice, so
 /// that no call finds a plugin that is refused for what an earlier one did.
-pub(super) async fn strike(limits: &str, bytes: &[u8], arguments: Value, expected: &str) {
+pub(crate) async fn strike(limits: &str, bytes: &[u8], arguments: Value, expected: &str) {
     let (_lab, host) = self::host(limits, bytes).await;
     let shown = arguments.to_string();
     let outcome = beside(&host, Call::new("strike", shown.clone())).await;
@@ -137,7 +141,7 @@ pub(super) async fn strike(limits: &str, bytes: &[u8], arguments: Value, expecte
 }
 
 /// What became of the plugin `x.wasm`, with a proof that the other one works.
-pub(super) async fn loads(limits: &str, bytes: &[u8]) -> String {
+pub(crate) async fn loads(limits: &str, bytes: &[u8]) -> String {
     let (_lab, host) = host(limits, bytes).await;
     let statuses = host.loaded().await;
     let status = statuses.iter().find(|status| status.path.ends_with("x.wasm")).expect("a status");

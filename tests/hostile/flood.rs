@@ -35,7 +35,8 @@ async fn of_the_log() {
     let (_lab, host) = host("", "").await;
     let outcome = beside(&host, call(&step("log", 50_000, "a\u{1b}[2Jb\r\n"))).await;
     assert_eq!(told(&outcome), r#"["ok"]"#);
-    assert_eq!((outcome.usage.log_lines, outcome.usage.log_lines_dropped), (1_000, 49_000));
+    // Each has two lines.
+    assert_eq!((outcome.usage.log_lines, outcome.usage.log_lines_dropped), (1_000, 99_000));
     // One line larger than a guest hands over at once, and one that is only too large.
     let large = "x".repeat(900_000);
     let outcome = beside(&host, call(&step("log", 3, &large))).await;
@@ -68,8 +69,9 @@ async fn of_progress() {
     let odd = Call { progress: Some(sink), ..call(&step("odd_progress", 0, "odd")) };
     assert_eq!(told(&beside(&host, odd).await), r#"["ok"]"#);
     let done: Vec<f64> = heard.lock().expect("alive").iter().map(|report| report.done).collect();
-    assert_eq!(done.len(), 6);
-    assert!(done[0].is_nan() && done[1].is_infinite(), "{done:?}");
+    // The first at once, and the last however many there are between.
+    assert!((2..=6).contains(&done.len()), "{done:?}");
+    assert!(done[0].is_nan() && done.last() == Some(&-1.0), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,6 +186,6 @@ async fn of_sockets() {
     let results = attack(&host, json!([step("sockets", 5_000, "")])).await;
     assert_eq!(results[0], json!([0, 0, false]));
     let results = attack(&host, json!([step("descriptors", 10, "x")])).await;
-    assert_eq!(error(&results[0]), "no directory");
+    assert_eq!(error(&results[0]), "not-permitted");
     super::by_hand::the_other_works(&host).await;
 }

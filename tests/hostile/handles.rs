@@ -56,7 +56,7 @@ fn with_directory() -> Lab {
 }
 
 /// The answer of a call by MCP, as a text.
-fn attacked(client: &mut Client, steps: &Value) -> String {
+pub(super) fn attacked(client: &mut Client, steps: &Value) -> String {
     client.ask_tool(1, "attack", json!({ "steps": steps }));
     client.answer(1).to_string()
 }
@@ -112,10 +112,15 @@ async fn of_listings_are_few() {
 /// What one process has: open files, threads, and memory in KiB.
 fn census(pid: u32) -> [usize; 3] {
     let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).expect("Linux").count();
+    [count("fd"), count("task"), resident(pid, "VmRSS")]
+}
+
+/// Memory of a process in KiB: `VmRSS` is what it has, `VmHWM` the most it had.
+pub(super) fn resident(pid: u32, what: &str) -> usize {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    let resident = resident.trim().trim_end_matches(" kB").parse().expect("a number");
-    [count("fd"), count("task"), resident]
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a line");
+    let number = line.trim_start_matches(':').trim().trim_end_matches(" kB");
+    number.parse().expect("a number")
 }
 
 /// Two hundred calls that take whatever they can get leave the program as it was.

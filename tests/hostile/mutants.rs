@@ -19,7 +19,7 @@ fn real() -> Vec<u8> {
 }
 
 /// A number as WebAssembly writes it, in at least so many bytes.
-fn leb(mut number: u64, bytes_min: usize) -> Vec<u8> {
+pub(super) fn leb(mut number: u64, bytes_min: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let low = u8::try_from(number & 0x7f).expect("seven bits");
@@ -33,7 +33,7 @@ fn leb(mut number: u64, bytes_min: usize) -> Vec<u8> {
 }
 
 /// A section with this content.
-fn section(id: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id], leb(content.len() as u64, 1).as_slice(), content].concat()
 }
 

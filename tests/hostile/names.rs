@@ -285,6 +285,7 @@ fn pass_the_protocol_whole() {
     let heard = std::mem::take(&mut client.heard);
     let reports: Vec<&Value> =
         heard.iter().filter(|message| message["params"]["progressToken"].is_string()).collect();
-    assert!(reports.len() >= 3, "{heard:?}");
+    // The last of each flood, at least; what is no number is none of MCP.
+    assert!(reports.len() >= 2, "{heard:?}");
     assert!(reports.iter().all(|report| report["params"]["progress"].is_number()), "{reports:?}");
 }

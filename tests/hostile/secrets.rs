@@ -10,7 +10,7 @@ use toolhost::{Call, Host};
 
 use super::{KEY, attack, error, host, lab};
 use crate::egress::server::{Names, Peer, Server, tls};
-use crate::support::Lab;
+use crate::support::{Lab, made};
 
 /// A server that says what it was sent: in the body, in a header, in pieces, encoded.
 async fn echo(mut peer: Peer) {
@@ -43,6 +43,38 @@ async fn echo(mut peer: Peer) {
                 "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n{key}",
                 key.len()
             ),
+            "/packed-on-the-way" | "/packed-in-two-fields" => {
+                let between = match path.as_str() {
+                    "/packed-on-the-way" => ", ",
+                    _ => "\r\ntransfer-encoding: ",
+                };
+                format!(
+                    "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip{between}chunked\r\n\r\n\
+                     {:x}\r\n{key}\r\n0\r\n\r\n",
+                    key.len()
+                )
+            }
+            "/part" => whole(key.clone()).replace("200 OK", "206 Partial Content"),
+            "/percent" => whole(key.bytes().map(|byte| format!("%{byte:02x}")).collect()),
+            "/unicode" => whole(key.bytes().map(|byte| format!("\\u{byte:04X}")).collect()),
+            "/colons" => whole(key.bytes().map(|byte| format!("{byte:02x}:")).collect()),
+            "/wrapped" => {
+                let text = BASE64.encode(format!("user:{key}"));
+                let lines = text.as_bytes().chunks(10).map(String::from_utf8_lossy);
+                whole(lines.collect::<Vec<_>>().join("\r\n"))
+            }
+            // Names have no quotes and slashes, and come in lower case.
+            "/name" => {
+                let name: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+                format!("HTTP/1.1 200 OK\r\nx-{name}: 1\r\ncontent-length: 0\r\n\r\n")
+            }
+            "/split" => {
+                let (first, second) = key.split_at(key.len() / 2);
+                format!(
+                    "HTTP/1.1 200 OK\r\nx-part: {first}\r\nx-part: {second}\r\n\
+                     content-length: 0\r\n\r\n"
+                )
+            }
             "/reversed" => whole(key.chars().rev().collect()),
             _ => whole(format!("you sent {key}; {request}")),
         };
@@ -92,7 +124,10 @@ fn assert_clean(text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_echo_is_redacted_in_every_form() {
     let world = world().await;
-    let paths = ["/", "/pieces", "/base64", "/json", "/hex"];
+    let paths = [
+        "/", "/pieces", "/base64", "/json", "/hex", "/percent", "/unicode", "/colons", "/wrapped",
+        "/split",
+    ];
     let steps: Vec<Value> = paths.iter().map(|path| world.get(path)).collect();
     for (path, result) in paths.iter().zip(attack(&world.host, json!(steps)).await) {
         let text = result.to_string();
@@ -109,10 +144,25 @@ async fn an_echo_is_redacted_in_every_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_of_a_header_is_redacted() {
+    let world = world().await;
+    let result = attack(&world.host, json!([world.get("/name")])).await.remove(0);
+    let text = result.to_string();
+    assert_eq!(result["status"], 200, "{text}");
+    assert!(text.contains("\"redacted\"") && !text.contains("%73%33"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_packed_answer_is_refused() {
     let world = world().await;
-    let results = attack(&world.host, json!([world.get("/packed")])).await;
+    let paths = ["/packed", "/packed-on-the-way", "/packed-in-two-fields", "/part", "/pieces"];
+    let steps: Vec<Value> = paths.iter().map(|path| world.get(path)).collect();
+    let results = attack(&world.host, json!(steps)).await;
     assert_eq!(error(&results[0]), "ErrorCode::HttpResponseContentCoding(None)");
+    assert_eq!(error(&results[1]), "ErrorCode::HttpResponseTransferCoding(None)");
+    assert_eq!(error(&results[2]), "ErrorCode::HttpResponseTransferCoding(None)");
+    assert!(error(&results[3]).contains("with a part (206), which was not asked for"));
+    assert_eq!(results[4]["status"], 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,6 +247,49 @@ async fn results_errors_and_logs_are_scanned() {
     let heard = heard.lock().expect("alive").clone();
     assert!(heard.contains("[REDACTED:KEY]"), "{heard}");
     assert_clean(&heard);
+}
+
+/// As if a plugin had worked the value out, and writes it as the bytes it is made of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_in_numbers_of_a_result_is_redacted() {
+    let numbers = |write: &dyn Fn(u8) -> Value| KEY.bytes().map(write).collect::<Vec<_>>();
+    let indexed: serde_json::Map<String, Value> =
+        KEY.bytes().enumerate().map(|(index, byte)| (index.to_string(), json!(byte))).collect();
+    let backwards: serde_json::Map<String, Value> = indexed.clone().into_iter().rev().collect();
+    let encoded = BASE64.encode(KEY).bytes().map(|byte| json!(byte)).collect::<Vec<_>>();
+    let within = [numbers(&|byte| json!(byte)), vec![json!(7)]].concat();
+    let ways = [
+        json!(numbers(&|byte| json!(byte))),
+        json!({ "deep": [[1, 2, 3], numbers(&|byte| json!(f64::from(byte)))] }),
+        json!(indexed),
+        json!({ "deep": backwards }),
+        json!(encoded),
+        json!(["x", [7, "x", within]]),
+    ];
+    let harmless = json!({ "n": (0..200).collect::<Vec<u8>>(), "0": 1, "1": 2.5 });
+    let tool = |name: String, answer: Value| json!({ "name": name, "answer": answer });
+    let mut tools = Vec::new();
+    for (place, way) in ways.iter().chain([&harmless]).enumerate() {
+        tools.push(tool(format!("json_{place}"), json!({ "json": way })));
+        tools.push(tool(format!("structured_{place}"), json!({ "structured": way.to_string() })));
+    }
+    let need = json!({
+        "kind": "secrets", "reason": "to use it",
+        "value": { "name": "KEY", "hosts": ["localhost:1"], "header": "x-key" },
+    });
+    let lab = Lab::new()
+        .granted("made", made(&json!({ "tools": tools, "needs": [need] })))
+        .config("[plugins.made]\nsecrets = [\"KEY@localhost:1:header=x-key\"]\n");
+    let host = host(&lab, &Names::new(&[])).await;
+    for place in 0..=ways.len() {
+        for kind in ["json", "structured"] {
+            let name = format!("{kind}_{place}");
+            let text = host.call(Call::new(&name, "{}")).await.to_json_text();
+            assert!(!text.contains("error"), "{name}: {text}");
+            assert_eq!(text.contains("[REDACTED:KEY]"), place < ways.len(), "{name}: {text}");
+            assert_eq!(text.contains("115"), place == ways.len(), "{name}: {text}");
+        }
+    }
 }
 
 /// The limit that the README states: of one value in two results nobody sees more than a half.

@@ -33,7 +33,8 @@ async def main() -> None:
             reports.append([done, total, message])
 
         await client.call_tool("report", {"n": 2}, progress_callback=hear)
-        saw["reports"] = reports
+        # While it is slow, newer reports take the place of older ones.
+        saw["last report"] = reports[-1]
         try:
             async with asyncio.timeout(0.2):
                 await client.call_tool("spin", {})

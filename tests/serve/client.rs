@@ -11,13 +11,15 @@ use serde_json::{Value, json};
 use crate::support::Lab;
 
 /// Longer than anything takes that is not stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// One connection to the program.
 pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: mpsc::Receiver<Value>,
+    /// Dropped to begin to read.
+    gate: Option<mpsc::Sender<()>>,
     stderr: JoinHandle<String>,
     /// What came while something else was waited for.
     pub(crate) heard: Vec<Value>,
@@ -37,13 +39,23 @@ impl Client {
         client
     }
 
-    pub(crate) fn with(mut command: Command) -> Client {
+    pub(crate) fn with(command: Command) -> Client {
+        let mut client = Client::deaf(command);
+        client.listen();
+        client
+    }
+
+    /// A connection from which nothing is read until [`Client::listen`].
+    pub(crate) fn deaf(mut command: Command) -> Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("stdout"));
         let mut stderr = child.stderr.take().expect("stderr");
         let (sender, messages) = mpsc::channel();
+        let (gate, begins) = mpsc::channel::<()>();
         std::thread::spawn(move || {
+            // Also when the client is gone.
+            let _ = begins.recv();
             for line in BufReader::new(stdout).lines() {
                 let line = line.expect("a line");
                 let message: Value = serde_json::from_str(&line).expect("nothing but messages");
@@ -58,10 +70,21 @@ impl Client {
             stderr.read_to_string(&mut text).expect("UTF-8");
             text
         });
-        Client { child, stdin, messages, stderr, heard: Vec::new() }
+        Client { child, stdin, messages, gate: Some(gate), stderr, heard: Vec::new() }
+    }
+
+    /// Begins to read.
+    pub(crate) fn listen(&mut self) {
+        self.gate.take();
     }
 
     pub(crate) fn initialize(&mut self) -> Value {
+        self.begin();
+        self.answer("start")
+    }
+
+    /// Begins in the older way, and does not wait for an answer.
+    pub(crate) fn begin(&mut self) {
         self.ask(
             "start",
             "initialize",
@@ -71,9 +94,7 @@ impl Client {
                 "clientInfo": { "name": "test", "version": "1" },
             }),
         );
-        let answer = self.answer("start");
         self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
-        answer
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
@@ -114,6 +135,11 @@ impl Client {
     pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id: Value = id.into();
         self.hear(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// Waits for an error that answers what has no id that can be read.
+    pub(crate) fn without_id(&mut self) -> Value {
+        self.hear(|message| message.get("id").is_none() && message.get("error").is_some())
     }
 
     /// Waits for a notification.
@@ -184,14 +210,23 @@ impl Client {
     }
 
     pub(crate) fn wait(mut self) -> (i32, String) {
+        let code = self.exit();
+        (code, self.stderr.join().expect("stderr"))
+    }
+
+    /// Waits until the program has ended, and reads nothing of what it said.
+    pub(crate) fn unread_end(mut self) -> i32 {
+        self.exit()
+    }
+
+    fn exit(&mut self) -> i32 {
         let start = Instant::now();
-        let code = loop {
+        loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 break status.code().expect("an exit code");
             }
             assert!(start.elapsed() < PATIENCE, "the program does not end");
             std::thread::sleep(Duration::from_millis(5));
-        };
-        (code, self.stderr.join().expect("stderr"))
+        }
     }
 }

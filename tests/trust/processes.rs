@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::Value;
-use toolhost::{lock, plugin};
+use serde_json::{Value, json};
+use toolhost::{config, lock, plugin};
 
-use crate::support::{Lab, guest, registering};
+use crate::support::{Lab, guest, made, registering};
 
 const PROCESSES: usize = 4;
 const ROUNDS: usize = 3;
@@ -39,7 +39,7 @@ fn four_hosts_share_one_home() {
                 let id = format!("p{number}");
                 for round in 0..ROUNDS {
                     let variable = format!("VARIABLE_{number}_{round}");
-                    run(lab, &["grant", &id, "--env", &variable]);
+                    run(lab, &["grant", &id, "--anyway", "--env", &variable]);
                     run(lab, &["call", "count_up", r#"{"n": 5}"#]);
                     run(lab, &["trust", &id, "--yes"]);
                     run(lab, &["call", &format!("tool_{number}")]);
@@ -85,4 +85,72 @@ fn four_hosts_share_one_home() {
     let chains: BTreeSet<&str> =
         records.iter().filter_map(|record| record["chain"].as_str()).collect();
     assert!(chains.len() > 3 * each, "{}", chains.len());
+}
+
+/// A plugin that asks for the variables `X0`, `X1` and so on.
+fn asking(count: usize) -> Vec<u8> {
+    let names: Vec<String> = (0..count).map(|number| format!("X{number}")).collect();
+    made(&json!({
+        "tools": [{ "name": "token", "answer": { "env": "X0" } }],
+        "needs": [{ "kind": "env", "value": { "names": names } }],
+    }))
+}
+
+/// What the plugin `id` of the lab's folder holds: what stands in its table, and what was agreed to.
+fn held(lab: &Lab, id: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let text = fs::read_to_string(lab.home().join("toolhost.toml")).unwrap_or_default();
+    let config = config::parse(&text, &toolhost::Config::default()).expect("a configuration");
+    let folder = fs::canonicalize(lab.plugins()).expect("a folder");
+    let mine = |address: &&toolhost::tool::PluginAddress| {
+        address.id.as_str() == id && address.folder() == Some(folder.as_path())
+    };
+    let address = config.plugins.keys().find(mine);
+    let written = address.map(|address| config.plugins[address].grants.flags());
+    let lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let agreed = lock.plugin(&folder, id).and_then(|known| known.grants.clone());
+    let set = |flags: Option<Vec<String>>| flags.unwrap_or_default().into_iter().collect();
+    (set(written), set(agreed))
+}
+
+#[test]
+fn twenty_grants_at_once_are_all_given() {
+    const GRANTS: usize = 20;
+    let lab = &Lab::new().with("asking.wasm", asking(GRANTS));
+    std::thread::scope(|scope| {
+        for number in 0..GRANTS {
+            scope.spawn(move || run(lab, &["grant", "asking", "--env", &format!("X{number}")]));
+        }
+    });
+    let all: BTreeSet<String> = (0..GRANTS).map(|number| format!("--env X{number}")).collect();
+    assert_eq!(held(lab, "asking"), (all.clone(), all));
+    let listed = lab.run(&["list"]);
+    assert!(
+        !listed.contains("Grants that give nothing") && !listed.contains("Pending"),
+        "{listed}"
+    );
+}
+
+#[test]
+fn decisions_side_by_side_come_to_some_order() {
+    const EACH: usize = 5;
+    let lab = &Lab::new()
+        .with("asking.wasm", asking(4 * EACH))
+        .with("other.wasm", made(&json!({ "tools": [{ "name": "other" }] })));
+    for number in 0..EACH {
+        run(lab, &["grant", "asking", "--env", &format!("X{number}")]);
+    }
+    std::thread::scope(|scope| {
+        for number in 0..EACH {
+            // What was granted goes, more comes, and somebody looks at it meanwhile.
+            scope.spawn(move || run(lab, &["revoke", "asking", "--env", &format!("X{number}")]));
+            let (more, last) = (format!("X{}", EACH + number), format!("X{}", 2 * EACH + number));
+            scope.spawn(move || run(lab, &["grant", "asking", "--env", &more, "--env", &last]));
+            scope.spawn(move || run(lab, &["trust", "asking", "--yes"]));
+            scope.spawn(move || run(lab, &["grant", "other", "--anyway", "--kv"]));
+        }
+    });
+    let all: BTreeSet<String> = (EACH..3 * EACH).map(|number| format!("--env X{number}")).collect();
+    assert_eq!(held(lab, "asking"), (all.clone(), all));
+    let kv = BTreeSet::from(["--kv".to_owned()]);
+    assert_eq!(held(lab, "other"), (kv.clone(), kv));
 }

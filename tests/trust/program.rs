@@ -139,7 +139,7 @@ fn trust_says_what_is_wrong() {
         --- stdout
         --- stderr
         error: there is no plugin `nobody`
-        hint: `toolhost list` shows all plugins; a folder is named with a slash, such as `./x`
+        hint: `toolhost list` shows all plugins; `--plugins DIR` names another folder
 
         exit 2
         --- stdout
@@ -149,7 +149,7 @@ fn trust_says_what_is_wrong() {
         exit 2
         --- stdout
         --- stderr
-        error: 2 files have the id `probe`
+        error: 2 plugins have the id `probe`
         hint: name the one you mean: `toolhost trust HOME/plugins/probe.wasm`
         hint: name the one you mean: `toolhost trust HOME/project/plugins/probe.wasm`
 
@@ -167,7 +167,7 @@ fn trust_says_what_is_wrong() {
         exit 2
         --- stdout
         --- stderr
-        error: ./nowhere cannot be read: No such file or directory (os error 2)
+        error: there is no plugin ./nowhere
 
         exit 2
         --- stdout
@@ -187,20 +187,21 @@ fn trust_says_what_is_wrong() {
         error: nobody can be asked here, so nothing is trusted
         hint: to trust it all the same, add `--yes`
 
-        exit 2
+        exit 0
         --- stdout
+        plugin:probe had no grant
         --- stderr
-        error: name the plugin by its id to take its grants back
 
         exit 0
         --- stdout
         the project HOME/project was not trusted
         --- stderr
 
-        exit 0
+        exit 2
         --- stdout
-        mcp:x was not trusted
         --- stderr
+        error: there is no server `x`
+        hint: add `[mcp_servers.x]` to toolhost.toml first
     "#]]
     .assert_eq(&printed.join("\n"));
     let printed = run(&lab, &["trust", "./plugins/probe.wasm", "--yes"]);

@@ -201,21 +201,35 @@ fn grants_are_not_inherited_from_folder_to_folder() {
     fs::create_dir(lab.home().join("plugins")).expect("a folder");
     fs::write(lab.home().join("plugins/users.wasm"), own()).expect("written");
     assert!(lab.run(&["trust", ".", "--yes"]).starts_with("exit 0\n"));
-    // The user's folder comes first, so it is the user's own that is granted something.
-    let granted = lab.run(&["grant", "users", "--env", "TOKEN"]);
+    // Two have the id, and nobody guesses.
+    let refused = lab.run(&["grant", "users", "--env", "TOKEN"]);
+    assert!(refused.starts_with("exit 2\n"), "{refused}");
+    for words in [
+        "2 plugins have the id `users`",
+        "`toolhost grant HOME/plugins/users.wasm --env TOKEN`",
+        "`toolhost grant HOME/project/plugins/users.wasm --env TOKEN`",
+    ] {
+        assert!(refused.contains(words), "lacks {words}:\n{refused}");
+    }
+    let granted = lab.run(&["grant", "user/users", "--env", "TOKEN"]);
     assert!(granted.starts_with("exit 0\n"), "{granted}");
     answers(&lab, "own_token", "t0ken");
     answers(&lab, "token", "");
     let listed = lab.run(&["list"]);
-    assert!(
-        listed.contains("--env TOKEN was not granted to the plugin of this folder"),
-        "{listed}"
-    );
-    // Whoever wants that says so, having seen it.
-    let file = lab.plugins().join("users.wasm");
-    let trusted = lab.run(&["trust", &file.display().to_string(), "--yes"]);
-    assert!(trusted.contains("granted  --env TOKEN"), "{trusted}");
+    assert!(!listed.contains("TOKEN was not granted") && !listed.contains("pending"), "{listed}");
+    // Trust in the project's takes nothing over.
+    let trusted = lab.run(&["trust", "./plugins/users.wasm", "--yes"]);
+    assert!(trusted.contains("granted  nothing"), "{trusted}");
+    answers(&lab, "token", "");
+    answers(&lab, "own_token", "t0ken");
+    // Whoever wants that says so.
+    let granted = lab.run(&["grant", "plugins/users.wasm", "--env", "TOKEN"]);
+    assert!(granted.starts_with("exit 0\n"), "{granted}");
     answers(&lab, "token", "t0ken");
+    let revoked = lab.run(&["revoke", "./plugins/users"]);
+    assert!(revoked.contains("has lost 1 grant"), "{revoked}");
+    answers(&lab, "token", "");
+    answers(&lab, "own_token", "t0ken");
 }
 
 #[test]

@@ -142,6 +142,8 @@ pub(crate) fn run(flood: &Flood) -> Value {
             return json!(request.set_path_with_query(Some(&"/x".repeat(times as usize))).is_ok());
         }
         "large_answer" => return json!("x".repeat(times as usize)),
+        "mix" => return crate::hold::mix(times, text),
+        held if held.starts_with("hold_") => return crate::hold::hold(held, times, text),
         // Other ends.
         "recurse" => return json!(recurse(0)),
         "grow" => grow(),

@@ -3,6 +3,7 @@
 
 mod files;
 mod flood;
+mod hold;
 mod request;
 
 use std::sync::Mutex;

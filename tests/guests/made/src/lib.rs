@@ -7,7 +7,7 @@
 //!               "overrides": false, "requires_env": [], "max_result_size_chars": 1,
 //!               "check": "yes", "shared_check": "x", "describe": "text", "answer": "echo",
 //!               "examples": [["{}", "expected"]], "read_only": true,
-//!               "destructive": false }],
+//!               "destructive": false, "output": {} }],
 //!   "needs": [{ "kind": "env", "value": {}, "tools": [], "reason": "" }],
 //!   "name": "made", "extensions": [["name", "text"]],
 //!   "hooks": { "request": "none", "pre_call": "none", "post_call": "none", "transform": "none" }
@@ -15,9 +15,14 @@
 //! ```
 //!
 //! An answer is `echo` (the arguments), or an object with one of `text`, `json`, `fail`, `bad`,
-//! `missing`, `repeat` (text and count), `env` (a variable's value), `kv` (the value of a key, or why
+//! `missing`, `repeat` (text and count), `extensions` or `blocks` (how many, and
+//! bytes of each), `env` (a variable's value), `kv` (the value of a key, or why
 //! there is none), `log` (so many lines), `spin`, `sleep`, `recurse`, `trap` or `grab` (memory until
-//! there is none).
+//! there is none); `structured` and `raw` are JSON text, alone in the structured output or in a JSON
+//! block.
+//!
+//! Text that is too long to stand here (of `parameters`, `output`, `structured` and `raw`) is
+//! `{ "generated": [["text", times], ...] }`, with the number of the time in place of each `%`.
 
 use std::hint::black_box;
 
@@ -66,6 +71,11 @@ impl Guest for Plugin {
             Some((kind, value)) => match kind.as_str() {
                 "text" => Content::Text(text(value)),
                 "json" => Content::Json(value.to_string()),
+                "raw" => Content::Json(generated(value)),
+                "structured" => {
+                    let structured = Some(generated(value));
+                    return Ok(ToolOutput { content: vec![], structured, extensions: vec![] });
+                }
                 "fail" => return Err(ToolError::Failed(text(value))),
                 "missing" => return Err(ToolError::NotAvailable(text(value))),
                 "bad" => {
@@ -75,6 +85,18 @@ impl Guest for Plugin {
                 "repeat" => {
                     let count = value[1].as_u64().unwrap_or_default();
                     Content::Text(text(&value[0]).repeat(usize::try_from(count).unwrap_or(0)))
+                }
+                "extensions" => {
+                    return Ok(many(value, |text| ToolOutput {
+                        extensions: vec![(String::new(), text.to_owned())],
+                        ..empty()
+                    }));
+                }
+                "blocks" => {
+                    return Ok(many(value, |text| ToolOutput {
+                        content: vec![Content::Text(text.to_owned())],
+                        ..empty()
+                    }));
                 }
                 "kv" => Content::Text(match toolhost_sdk::kv::get_text(&text(value)) {
                     Ok(kept) => kept.unwrap_or_default(),
@@ -95,6 +117,22 @@ impl Guest for Plugin {
         };
         Ok(ToolOutput { content: vec![content], structured: None, extensions: Vec::new() })
     }
+}
+
+fn empty() -> ToolOutput {
+    ToolOutput { content: Vec::new(), structured: None, extensions: Vec::new() }
+}
+
+/// So many of one thing, each with so many bytes.
+fn many(value: &Value, one: impl Fn(&str) -> ToolOutput) -> ToolOutput {
+    let number = |place: usize| value[place].as_u64().unwrap_or_default() as usize;
+    let text = "x".repeat(number(1));
+    (0..number(0)).fold(empty(), |mut all, _| {
+        let one = one(&text);
+        all.content.extend(one.content);
+        all.extensions.extend(one.extensions);
+        all
+    })
 }
 
 #[allow(clippy::empty_loop)]
@@ -233,8 +271,7 @@ fn tool(made: &Value) -> Tool {
     };
     let parameters = match &made["parameters"] {
         Value::Null if made.get("parameters").is_none() => r#"{"type":"object"}"#.to_owned(),
-        Value::String(text) => text.clone(),
-        schema => schema.to_string(),
+        schema => generated(schema),
     };
     let shared = made["shared_check"].as_str();
     Tool {
@@ -242,7 +279,7 @@ fn tool(made: &Value) -> Tool {
         toolset: text("toolset", "made"),
         description: text("description", "Made for a test."),
         parameters,
-        output: None,
+        output: made.get("output").map(generated),
         emoji: None,
         requires_env: texts("requires_env"),
         max_result_size_chars: made["max_result_size_chars"].as_u64().map(|chars| chars as u32),
@@ -261,6 +298,27 @@ fn tool(made: &Value) -> Tool {
             .into_iter()
             .collect(),
     }
+}
+
+/// A text: as it stands, as parts and how often each comes, or JSON.
+fn generated(value: &Value) -> String {
+    let parts = match (value, &value["generated"]) {
+        (Value::String(text), _) => return text.clone(),
+        (_, Value::Array(parts)) => parts,
+        _ => return value.to_string(),
+    };
+    let mut text = String::new();
+    for part in parts {
+        let (unit, times) = (part[0].as_str().unwrap_or_default(), part[1].as_u64().unwrap_or(1));
+        for time in 0..times {
+            if unit.contains('%') {
+                text.push_str(&unit.replace('%', &time.to_string()));
+            } else {
+                text.push_str(unit);
+            }
+        }
+    }
+    text
 }
 
 fn need(made: &Value) -> Need {

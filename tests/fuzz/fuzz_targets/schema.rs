@@ -1,0 +1,10 @@
+//! One target of `tests/fuzz/targets.rs` under libFuzzer.
+
+#![no_main]
+
+#[path = "../../support/component.rs"]
+mod component;
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::stranger_schema(bytes));
