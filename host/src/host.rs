@@ -397,6 +397,11 @@ impl Host {
         self.loading.abort();
         // Aborted is how it ends.
         let _ = (&mut self.loading).await;
+        self.written().await;
+    }
+
+    /// Waits until what the audit log was told so far is written, at most two seconds.
+    pub async fn written(&self) {
         let audit = Arc::clone(&self.audit);
         // Beside the runtime's own work, since a disk may be slow.
         let _ = tokio::task::spawn_blocking(move || audit.flush()).await;
@@ -447,6 +452,9 @@ fn loader(
     let mut loader = Loader::new(Arc::clone(&limits), instances_max, egress)?;
     if let Some(program) = &settings.compiler {
         loader.compile_with(program.clone());
+    }
+    if settings.ends_soon {
+        loader.end_soon();
     }
     loader.run_scripts_with(settings.runners.clone());
     loader.own_sources(settings.own.clone());

@@ -191,6 +191,7 @@ impl Home {
             state: Some(self.state.clone()),
             built: self.built.clone(),
             once: true,
+            ends_soon: true,
             ..HostSettings::default()
         })
     }
@@ -221,7 +222,13 @@ impl Home {
             PathBuf::from(CONFIG_FILE),
             self.state.join(SECRETS_FILE),
         ];
-        Ok(HostSettings { once: false, reread: Some(Arc::new(reread)), configured_by, ..settings })
+        Ok(HostSettings {
+            once: false,
+            ends_soon: false,
+            reread: Some(Arc::new(reread)),
+            configured_by,
+            ..settings
+        })
     }
 
     /// Values of secrets. Where they cannot be had, this is said, and tools that require them are

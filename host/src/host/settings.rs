@@ -41,6 +41,9 @@ pub struct HostSettings {
     /// What was recorded of plugins and runners when this program was built, as `toolhost
     /// record-bundled` writes it. It counts if this user or root alone can write there.
     pub built: Option<PathBuf>,
+    /// The process ends soon after this host, as that of a command does. Long calls then use no
+    /// threads of the kernel's idle class, whose end it would wait for where others keep all cores busy.
+    pub ends_soon: bool,
     /// Plugins are loaded once, and changes of their files are not noticed.
     pub once: bool,
     /// With `once`: a tool that is wanted before all others. As soon as it can be called, nothing else

@@ -94,6 +94,12 @@ impl Loader {
         })
     }
 
+    /// The process ends with this loader, and soon: long calls then use no threads whose end it
+    /// would wait for where others keep all cores busy.
+    pub fn end_soon(&mut self) {
+        self.engine.long.end_soon();
+    }
+
     /// Keeps compiled components in this folder, which must be this user's alone.
     ///
     /// # Errors

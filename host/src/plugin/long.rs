@@ -42,9 +42,11 @@ const AVOIDED_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct LongGuests(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     idle: Threads,
+    /// There are none: see [`LongGuests::end_soon`].
+    no_idle: AtomicBool,
     nicer: Threads,
     /// When a guest was last starved.
     starved: Mutex<Option<Instant>>,
@@ -52,7 +54,26 @@ struct Shared {
     looking: AtomicBool,
 }
 
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            idle: Threads::new("toolhost-idle", be_idle),
+            no_idle: AtomicBool::default(),
+            nicer: Threads::new("toolhost-nice", be_nicer),
+            starved: Mutex::default(),
+            looking: AtomicBool::default(),
+        }
+    }
+}
+
 impl LongGuests {
+    /// From now on no guest is given to idle threads. A process has not ended before the last of its
+    /// threads has had a core to end on, and where others keep all of them busy an idle one waits for
+    /// that for seconds.
+    pub(super) fn end_soon(&self) {
+        self.0.no_idle.store(true, Ordering::Release);
+    }
+
     /// Runs a guest, and counts the time in which it has a CPU: not that in which it waits for a
     /// request, or for its turn.
     ///
@@ -100,7 +121,7 @@ impl LongGuests {
 
 impl Shared {
     fn nicer(&self) -> Option<&Runtime> {
-        self.nicer.get("toolhost-nice", be_nicer)
+        self.nicer.get()
     }
 
     /// Runs a guest on the idle threads, and gives it back if these are not served.
@@ -134,11 +155,15 @@ impl Shared {
         Err(lock(&lent.guest.guest).take().expect("nobody else takes it"))
     }
 
+    fn idle(&self) -> Option<&Runtime> {
+        if self.no_idle.load(Ordering::Acquire) { None } else { self.idle.get() }
+    }
+
     /// None while others take all cores.
     fn idle_threads(self: &Arc<Self>) -> Option<&Runtime> {
         let starved = *lock(&self.starved);
         match starved.map(|last| last.elapsed()) {
-            None => self.idle.get("toolhost-idle", be_idle),
+            None => self.idle(),
             Some(ago) => {
                 if ago >= AVOIDED_TIME {
                     // Not with a guest: they stay away until this was seen to go well.
@@ -152,7 +177,7 @@ impl Shared {
     /// Has a task without any work run on the idle threads, and sees whether it does in time. Not by
     /// the guest's own caller, which may have less patience.
     fn look(self: &Arc<Self>) {
-        let Some(threads) = self.idle.get("toolhost-idle", be_idle) else { return };
+        let Some(threads) = self.idle() else { return };
         if self.looking.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -235,17 +260,25 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Lending<F> {
 
 /// Threads of one priority. They are started when there is the first guest for them; none if they
 /// cannot be had.
-#[derive(Debug, Default)]
-struct Threads(OnceLock<Option<Runtime>>);
+#[derive(Debug)]
+struct Threads {
+    name: &'static str,
+    on_start: fn(),
+    runtime: OnceLock<Option<Runtime>>,
+}
 
 impl Threads {
-    fn get(&self, name: &str, on_start: fn()) -> Option<&Runtime> {
+    fn new(name: &'static str, on_start: fn()) -> Threads {
+        Threads { name, on_start, runtime: OnceLock::new() }
+    }
+
+    fn get(&self) -> Option<&Runtime> {
         let start = || {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             Builder::new_multi_thread()
                 .worker_threads(cores)
-                .thread_name(name)
-                .on_thread_start(on_start)
+                .thread_name(self.name)
+                .on_thread_start(self.on_start)
                 .enable_all()
                 .build()
                 .inspect_err(|error| {
@@ -253,14 +286,14 @@ impl Threads {
                 })
                 .ok()
         };
-        self.0.get_or_init(start).as_ref()
+        self.runtime.get_or_init(start).as_ref()
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
         // Whoever waited for the guests is gone, and so are they.
-        if let Some(Some(runtime)) = self.0.take() {
+        if let Some(Some(runtime)) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }

@@ -89,6 +89,7 @@ pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
 fn loader(request: &CheckRequest, limits: &Arc<Limits>) -> Result<Loader, CheckError> {
     let egress = Egress::new(EgressSettings::default(), limits)?;
     let mut loader = Loader::new(Arc::clone(limits), 2, egress)?;
+    loader.end_soon();
     loader.run_scripts_with(request.runners.clone());
     if let Some(program) = &request.compiler {
         loader.compile_with(program.clone());

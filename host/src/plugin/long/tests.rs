@@ -58,6 +58,15 @@ async fn where_one_was_starved_no_other_goes_on() {
 }
 
 #[tokio::test]
+async fn a_process_that_ends_soon_has_no_idle_threads() {
+    let (guests, habit) = (LongGuests::default(), Arc::default());
+    guests.end_soon();
+    let end = ends_on(&guests, &habit, Duration::from_millis(20)).await;
+    assert_eq!(end, "toolhost-nice");
+    assert!(guests.0.idle.runtime.get().is_none());
+}
+
+#[tokio::test]
 async fn one_that_is_starved_goes_on_with_a_share() {
     let (guests, habit) = (LongGuests::default(), Arc::default());
     let guest = async {
@@ -115,7 +124,10 @@ async fn where_the_threads_do_nothing_guests_do_not_wait_for_them() {
 
 #[tokio::test]
 async fn when_the_threads_do_something_again_guests_come_back() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    // Idle ones would come to nothing as long as others keep all cores busy.
+    let idle = Threads::new("toolhost-idle", be_nicer);
+    let guests = LongGuests(Arc::new(Shared { idle, ..Shared::default() }));
+    let habit = Arc::default();
     *lock(&guests.0.starved) = Instant::now().checked_sub(AVOIDED_TIME);
     let comes_back = async {
         while ends_on(&guests, &habit, Duration::from_millis(20)).await != "toolhost-idle" {
