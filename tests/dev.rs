@@ -1,11 +1,12 @@
 //! The author's loop: build, load, call, see what has changed; and back to an earlier build.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
@@ -117,6 +118,8 @@ fn a_script_is_developed() {
 struct Developing {
     child: Child,
     lines: Receiver<String>,
+    /// All that was read so far.
+    read: RefCell<Vec<String>>,
 }
 
 impl Developing {
@@ -148,21 +151,33 @@ impl Developing {
         };
         each(Box::new(child.stdout.take().expect("a pipe")), send);
         each(Box::new(stderr), also);
-        Developing { child, lines }
+        Developing { child, lines, read: RefCell::default() }
     }
 
     /// Waits for a line with this text, and returns the lines until then.
     fn until(&self, text: &str) -> Vec<String> {
-        let mut seen = Vec::new();
+        let start = self.read.borrow().len();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => seen.push(line),
-                Err(error) => panic!("never `{text}` ({error}), but {seen:#?}"),
-            }
-            if seen.last().is_some_and(|line| line.contains(text)) {
-                return seen;
+            match self.line(PATIENCE) {
+                Ok(line) if line.contains(text) => return self.read.borrow()[start..].to_vec(),
+                Ok(_) => {}
+                Err(error) => panic!("never `{text}` ({error}), but {:#?}", self.read.borrow()),
             }
         }
+    }
+
+    /// Waits for no line with this text.
+    fn never(&self, text: &str, time: Duration) {
+        let until = Instant::now() + time;
+        while let Ok(line) = self.line(until.saturating_duration_since(Instant::now())) {
+            assert!(!line.contains(text), "`{line}` of {:#?}", self.read.borrow());
+        }
+    }
+
+    fn line(&self, time_max: Duration) -> Result<String, RecvTimeoutError> {
+        let line = self.lines.recv_timeout(time_max)?;
+        self.read.borrow_mut().push(line.clone());
+        Ok(line)
     }
 
     /// Sends a signal, as Ctrl-C does, and waits for the end.
@@ -195,10 +210,14 @@ fn what_is_saved_is_loaded_and_called_again() {
     write(&WORDS.replace("len(text.split())", "len(text.split()), \"letters\": len(text)"));
     let third = dev.until("\"letters\": 5");
     assert!(third.iter().any(|line| line.contains("count: another answer")), "{third:#?}");
+    dev.until("count plugin:words ok");
     // Calls of others are shown too.
     let call = |lab: &Lab| lab.run(&["call", "count", r#"{"text": ""}"#]);
     assert!(call(&lab).starts_with("exit 0"));
     dev.until("count plugin:words ok");
+    let log = lab.home().join("state/audit/audit.jsonl");
+    let logged = || fs::read_to_string(&log).expect("the log").matches(r#""tool":"count""#).count();
+    let before = logged();
     // While it is broken, they leave its errors where they are.
     write(&WORDS.replace("text.split())}", "text.split(}"));
     dev.until("the build before keeps serving");
@@ -206,16 +225,12 @@ fn what_is_saved_is_loaded_and_called_again() {
         assert!(call(&lab).starts_with("exit 0"));
     }
     // Until they stand in the log, which is looked at all the time.
-    let log = lab.home().join("state/audit/audit.jsonl");
     let start = Instant::now();
-    while fs::read_to_string(&log).expect("the log").matches(r#""tool":"count""#).count() < 4 {
+    while logged() < before + 3 {
         assert!(start.elapsed() < PATIENCE, "the calls never came to the log");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let until = Instant::now() + Duration::from_secs(1);
-    while let Ok(line) = dev.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        assert!(!line.contains("count plugin:words"), "{line}");
-    }
+    dev.never("count plugin:words", Duration::from_secs(1));
     write(WORDS);
     let whole = dev.until("calls while it was broken: 3, failed: 0");
     assert!(whole.iter().any(|line| line.contains("words: live, count")), "{whole:#?}");
@@ -243,10 +258,7 @@ fn a_broken_build_of_rust_is_shown_as_the_compiler_says_it() {
     fs::write(&main, format!("{text}\n// Whole again.\n")).expect("written");
     dev.until("words.wasm: ");
     // What was built does not make it build again.
-    let until = Instant::now() + Duration::from_secs(2);
-    while let Ok(line) = dev.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        assert!(!line.contains("words.wasm: "), "{line}");
-    }
+    dev.never("words.wasm: ", Duration::from_secs(2));
     dev.end(Signal::INT);
 }
 

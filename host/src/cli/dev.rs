@@ -25,10 +25,14 @@ use crate::tool::{PluginAddress, PluginId};
 use crate::watcher::Watcher;
 use pane::Pane;
 use show::{Answers, Told};
-use work::Work;
+use work::{Stamps, Work};
 
 /// How often the audit log is looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// Files that stay as they are for so long are whole, if nobody is heard to write them.
+const SETTLED_AFTER: Duration = Duration::from_millis(10);
+/// What changes all the time is built as it is.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a host may take to load what was built.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 
@@ -194,15 +198,23 @@ async fn develop(
     let (mut known, mut is_first) = (None, true);
     loop {
         watcher.watch(&work.watched());
-        let now = work.stamp();
-        if known.as_ref() != Some(&now) {
-            known = Some(now);
+        if known.as_ref() != Some(&work.stamp()) {
+            known = Some(settled(&watcher, &work).await);
+            // Calls before this save.
+            show::calls(ui, &mut log, &work, &mut pane)?;
             pane.hide();
-            let step = step(ui, home, &mut work, &host, &mut told, &mut answers).await?;
-            let worked = step == Step::Well;
-            if let Some(held) = pane.broken(step == Step::Broken) {
+            let serves = load(ui, home, &mut work, &host, &mut told).await?;
+            if serves {
+                // Calls until it served.
+                show::calls(ui, &mut log, &work, &mut pane)?;
+                pane.hide();
+            }
+            if let Some(held) = pane.broken(!serves) {
                 ui.line(&held)?;
             }
+            let worked = serves && answers.ask(ui, &host).await?;
+            // So that the next save finds these calls in the log.
+            host.written().await;
             if once {
                 host.stop().await;
                 return if worked { Ok(()) } else { Err(Failure::broken()) };
@@ -221,26 +233,31 @@ async fn develop(
     }
 }
 
-/// What came of one save.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// It does not build or does not load, and there are errors to read.
-    Broken,
-    /// It serves, and a call that was to be made has no answer.
-    Unanswered,
-    /// It serves, and all calls have an answer.
-    Well,
+/// The state of the source's files once nobody writes them any more: an editor may empty a file
+/// before it writes it.
+async fn settled(watcher: &Watcher, work: &Work) -> Stamps {
+    let start = Instant::now();
+    let mut known = work.stamp();
+    loop {
+        tokio::time::sleep(SETTLED_AFTER).await;
+        let now = work.stamp();
+        let is_written = now != known || watcher.is_written(work.source(), &|_| true);
+        if !is_written || start.elapsed() > SETTLE_TIME_MAX {
+            return now;
+        }
+        known = now;
+    }
 }
 
-/// Builds, waits until the host has it, and shows what has become of it.
-async fn step(
+/// Builds, waits until the host has it, and shows what has become of it. Tells whether it serves;
+/// if not, there are errors to read.
+async fn load(
     ui: &Ui,
     home: &Home,
     work: &mut Work,
     host: &Host,
     told: &mut Told,
-    answers: &mut Answers,
-) -> Result<Step, Failure> {
+) -> Result<bool, Failure> {
     let start = Instant::now();
     let made = match work.make(ui, home, host).await {
         Ok(made) => made,
@@ -248,7 +265,7 @@ async fn step(
             let took = pane::millis(start.elapsed());
             ui::error_line(&format!("not built ({took}): {}", failure.message()));
             ui::error_line("the build before keeps serving");
-            return Ok(Step::Broken);
+            return Ok(false);
         }
     };
     let built = start.elapsed();
@@ -259,10 +276,7 @@ async fn step(
         let status = ui.while_waiting(loading, host.compiling()).await;
         all_well &= told.load(ui, path, status.as_ref(), built, start.elapsed())?;
     }
-    if !all_well {
-        return Ok(Step::Broken);
-    }
-    Ok(if answers.ask(ui, host).await? { Step::Well } else { Step::Unanswered })
+    Ok(all_well)
 }
 
 /// Folders that hold no source.

@@ -19,6 +19,9 @@ use crate::tool::PluginId;
 /// How often a file is looked at that is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// The state of a source's files.
+pub(super) type Stamps = Vec<(PathBuf, Stamp)>;
+
 /// One source.
 pub(super) struct Work {
     source: PathBuf,
@@ -129,7 +132,7 @@ impl Work {
     }
 
     /// The state of the source's files.
-    pub(super) fn stamp(&self) -> Vec<(PathBuf, Stamp)> {
+    pub(super) fn stamp(&self) -> Stamps {
         if script::language(&self.source).is_some() {
             return vec![(self.source.clone(), script::stamp(&self.source))];
         }
@@ -146,8 +149,7 @@ impl Work {
                     && path.extension().is_some_and(|extension| extension == "wasm")
         };
         let files = files.filter(|path| !is_made(path));
-        let mut stamps: Vec<(PathBuf, Stamp)> =
-            files.map(|path| (path.clone(), script::stamp(&path))).collect();
+        let mut stamps: Stamps = files.map(|path| (path.clone(), script::stamp(&path))).collect();
         stamps.sort_by(|left, right| left.0.cmp(&right.0));
         stamps
     }
