@@ -281,7 +281,11 @@ impl Lab {
     }
 
     /// A command that finds the lab where a user's home would be.
+    /// If there is a script in the lab by now, its runners are built.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        if has_scripts_below(self.home.path()) {
+            LazyLock::force(&RUNNERS);
+        }
         let mut command = Command::new(program);
         command
             .current_dir(self.work())
@@ -301,9 +305,6 @@ impl Lab {
 
     /// The same with something on stdin.
     pub(crate) fn run_with(&self, arguments: &[&str], stdin: &str) -> String {
-        if self.has_scripts() {
-            LazyLock::force(&RUNNERS);
-        }
         let input = self.home.path().join("stdin");
         fs::write(&input, stdin).expect("written");
         let output = self
@@ -325,6 +326,19 @@ impl Lab {
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
     }
+}
+
+/// Tells whether there is a script's file in a folder or below.
+fn has_scripts_below(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => has_scripts_below(&path),
+            Ok(kind) => kind.is_file() && script::is_module(&path),
+            Err(_) => false,
+        }
+    })
 }
 
 pub(crate) fn shown(status: &SourceStatus, host: &Host) -> String {
