@@ -312,6 +312,34 @@ fn a_client_hears_of_changes_and_of_failures() {
 }
 
 #[test]
+fn a_client_hears_of_nothing_below_the_level_that_it_set() {
+    let lab = Lab::new().with("say.wasm", says("one"));
+    let mut client = Client::initialized(&lab, &[]);
+    assert!(client.list().0.contains(&"say".to_owned()));
+    let set = |client: &mut Client, level: &str| {
+        client.ask(level, "logging/setLevel", json!({ "level": level }));
+        assert_eq!(client.answer(level)["result"], json!({}));
+    };
+    set(&mut client, "critical");
+    rename_over(&lab, "say.wasm", b"broken");
+    let log = lab.home().join("state/audit/audit.jsonl");
+    let start = std::time::Instant::now();
+    while !fs::read_to_string(&log).unwrap_or_default().contains("not WebAssembly") {
+        assert!(start.elapsed() < PATIENCE, "it was never loaded");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let two = made(&json!({ "tools": [{ "name": "say" }, { "name": "more" }] }));
+    rename_over(&lab, "say.wasm", &two);
+    client.notification("notifications/tools/list_changed");
+    let told = client.heard.iter().find(|said| said["method"] == "notifications/message");
+    assert_eq!(told, None);
+    set(&mut client, "error");
+    rename_over(&lab, "say.wasm", b"broken again");
+    assert_eq!(client.notification("notifications/message")["params"]["level"], "error");
+    assert_eq!(client.end().0, 0);
+}
+
+#[test]
 fn grants_count_while_the_host_runs() {
     let reads = json!({
         "tools": [{ "name": "say", "answer": { "env": "WHO" } }],

@@ -94,8 +94,7 @@ impl Loader {
         })
     }
 
-    /// The process ends with this loader, and soon: long calls then use no threads whose end it
-    /// would wait for where others keep all cores busy.
+    /// The process ends soon after this, and is not to wait for the end of idle threads.
     pub fn end_soon(&mut self) {
         self.engine.long.end_soon();
     }
