@@ -13,11 +13,12 @@ use crate::support::{Lab, answer};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The environment of a cargo that builds beside other plugins of tests, so that what they have in
-/// common is compiled once.
+/// common is compiled once. Nothing in it says where the program under test has its home.
 pub(crate) fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
     let mut environment: Vec<_> = std::env::vars_os().collect();
-    environment.retain(|(name, _)| name != "CARGO_TARGET_DIR");
+    let is_ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("TOOLHOST_");
+    environment.retain(|(name, _)| name != "CARGO_TARGET_DIR" && !is_ours(name));
     environment.push(("CARGO_TARGET_DIR".into(), target.into()));
     environment
 }

@@ -48,7 +48,8 @@ async fn a_batch_keeps_its_order_and_goes_side_by_side() {
     ];
     let start = Instant::now();
     let outcomes = host.batch(&session, calls).await;
-    let (wall, sum) = (start.elapsed(), outcomes.iter().map(|outcome| outcome.elapsed).sum());
+    let wall = start.elapsed();
+    let sum: Duration = outcomes.iter().map(|outcome| outcome.elapsed).sum();
     assert!(wall * 2 < sum, "one after the other: {wall:?} for calls of {sum:?}");
     let texts: Vec<String> = outcomes.iter().map(Outcome::to_json_text).collect();
     assert_eq!(texts[4], r#"{"result":"a"}"#);
