@@ -127,6 +127,8 @@ struct Queue {
     /// The writer waits for the next event.
     is_asleep: bool,
     is_running: bool,
+    /// What cannot be written now is likely to be lost.
+    is_ending: bool,
     is_closing: bool,
     /// How often somebody asked for all to be written, and how often it was.
     asked: u64,
@@ -201,15 +203,23 @@ impl Audit {
     /// Waits until what was noted so far is written, or could not be, at most two seconds.
     pub fn flush(&self) {
         if let Some(on) = &self.on {
-            on.flush(false);
+            on.flush();
+        }
+    }
+
+    /// The same, and says how many records are lost: the process may end before the last who notes
+    /// something here has gone.
+    pub fn end(&self) {
+        if let Some(on) = &self.on {
+            on.shared.queue().is_ending = true;
+            on.flush();
         }
     }
 }
 
 impl On {
-    fn flush(&self, closes: bool) {
+    fn flush(&self) {
         let mut queue = self.shared.queue();
-        queue.is_closing |= closes;
         if !queue.is_running {
             return;
         }
@@ -233,7 +243,8 @@ impl On {
 impl Drop for Audit {
     fn drop(&mut self) {
         if let Some(on) = &self.on {
-            on.flush(true);
+            on.shared.queue().is_closing = true;
+            on.flush();
         }
     }
 }

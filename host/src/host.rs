@@ -408,11 +408,11 @@ impl Host {
     }
 }
 
-/// Waits as [`Host::stop`] does until the audit log is written.
+/// Waits as [`Host::stop`] does until the audit log is written, and says what is lost.
 impl Drop for Host {
     fn drop(&mut self) {
         self.loading.abort();
-        self.audit.flush();
+        self.audit.end();
     }
 }
 

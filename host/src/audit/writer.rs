@@ -23,6 +23,8 @@ struct Writer {
     waiting: VecDeque<Members>,
     /// Events that are lost, and in which way.
     lost: u64,
+    /// How many were said to be lost.
+    said: u64,
     /// Why nothing can be written, and since when it was tried last.
     failed: Option<(String, Instant)>,
     has_overflowed: bool,
@@ -34,6 +36,7 @@ struct Taken {
     /// It is all there was.
     is_all: bool,
     asked: u64,
+    is_ending: bool,
     is_closing: bool,
 }
 
@@ -45,6 +48,7 @@ pub(super) fn spawn(settings: &AuditSettings, shared: &Arc<Shared>) -> bool {
         shared: Arc::clone(shared),
         waiting: VecDeque::new(),
         lost: 0,
+        said: 0,
         failed: None,
         has_overflowed: false,
     };
@@ -71,7 +75,7 @@ impl Writer {
     fn run(&mut self) {
         let _gone = Gone(Arc::clone(&self.shared));
         loop {
-            let Taken { mut events, is_all, asked, is_closing } = self.take();
+            let Taken { mut events, is_all, asked, is_ending, is_closing } = self.take();
             let mut held = 0;
             for (time, event) in events.drain(..) {
                 held += event.held();
@@ -82,9 +86,12 @@ impl Writer {
             if !is_all && self.failed.is_none() {
                 continue;
             }
-            if is_closing {
+            if is_ending || is_closing {
                 // Said before anybody who waits goes on, and perhaps ends the process.
-                return self.close();
+                self.say_what_is_lost();
+            }
+            if is_closing {
+                return;
             }
             self.shared.queue().answered = asked;
             self.shared.done.notify_all();
@@ -123,7 +130,8 @@ impl Writer {
         } else {
             queue.events.drain(..room).collect()
         };
-        Taken { events, is_all, asked: queue.asked, is_closing: queue.is_closing }
+        let Queue { asked, is_ending, is_closing, .. } = *queue;
+        Taken { events, is_all, asked, is_ending, is_closing }
     }
 
     /// Writes all lines, and the gap if there is one.
@@ -169,11 +177,11 @@ impl Writer {
         self.failed = Some((error.to_string(), Instant::now()));
     }
 
-    /// What is left now is lost.
-    fn close(&mut self) {
+    /// What is left now is lost. Only more than was said before is said.
+    fn say_what_is_lost(&mut self) {
         let queue = self.shared.queue();
         let lost = self.lost + self.waiting.len() as u64 + queue.lost + queue.events.len() as u64;
-        if lost > 0 {
+        if lost > std::mem::replace(&mut self.said, lost) {
             tracing::warn!(
                 "{lost} records of the audit log {} are lost",
                 self.settings.folder.display()
