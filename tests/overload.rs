@@ -116,6 +116,15 @@ async fn a_flooded_plugin_starves_nobody() {
     assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
 }
 
+/// As many as agents have sent at once; none is refused with the limits as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_calls_of_half_a_second_are_all_answered() {
+    let host = host("").await;
+    let outcomes = at_once(&host, 200, "sleep", &json!({ "n": 500 })).join_all().await;
+    let refused: Vec<_> = outcomes.into_iter().filter_map(|outcome| outcome.result.err()).collect();
+    assert!(refused.is_empty(), "{}: {:?}", refused.len(), refused[0]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_per_source_max() {
     // One runs and one waits, which is obeyed; two more are violations.

@@ -460,6 +460,9 @@ fn a_check_stops_with_its_call_and_holds_nobody_up() {
         .with("x.wasm", plugin(&[tool("out", slow("output"))]))
         .with("y.wasm", plugin(&[tool("in", slow("parameters"))]))
         .with("json.wasm", guest("json"));
+    fs::create_dir(lab.home().join("plugins")).expect("a folder");
+    let own = tool("own", json!({ "parameters": SLOW, "answer": "echo" }));
+    fs::write(lab.home().join("plugins/own.wasm"), plugin(&[own])).expect("written");
     let mut client = Client::initialized(&lab, &[]);
     client.ask_tool(1, "out", json!({}));
     client.ask_tool(2, "in", json!({ "a": "ab".repeat(500_000) }));
@@ -468,6 +471,10 @@ fn a_check_stops_with_its_call_and_holds_nobody_up() {
     until_checking(&mut client, at_once);
     let answer = client.call(3, "json_query", json!({ "filter": ".", "json": 1 }));
     assert_eq!(answer["result"]["isError"], false, "{answer}");
+    // Neither does a check of the user's own plugin, which is made by a process as well.
+    let answer = client.call(5, "own", json!({ "a": format!("{}cN", "a".repeat(5_001)) }));
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    until_checking(&mut client, at_once);
     for (id, left) in [(1, 1), (2, 0)] {
         let cancelled = json!({
             "jsonrpc": "2.0",
