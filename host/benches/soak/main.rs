@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p toolhost --bench soak -- run=mixed minutes=10 rate=2000 seed=1
 //! hostile=panics,floods_the_log` sets all there is to set; without the last, every hostile tool
-//! takes part. `-- run=reloads reloads=10000 rate=2000 seed=1` is the other one. A run prints what it measured, and ends with exit code 1 and one sentence for each
+//! takes part. `-- run=reloads reloads=10000 rate=2000 seed=1` is another one, and `-- run=many
+//! plugins=1000 busy=4` the third. A run prints what it measured, and ends with exit code 1 and one sentence for each
 //! bound that was not kept. Without `run=` nothing runs, so that `cargo bench` stays short.
 
 #![expect(clippy::print_stdout, reason = "a soak prints its tables")]
@@ -13,6 +14,7 @@ mod churn;
 mod guests;
 mod latencies;
 mod load;
+mod many;
 mod mixed;
 mod reloads;
 mod tools;
@@ -30,7 +32,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Run = fn(&Options) -> Vec<String>;
 
 /// The runs that there are.
-const RUNS: [(&str, Run); 2] = [("mixed", mixed::run), ("reloads", reloads::run)];
+const RUNS: [(&str, Run); 3] =
+    [("mixed", mixed::run), ("reloads", reloads::run), ("many", many::run)];
 
 /// What a run was asked for.
 pub(crate) struct Options {
@@ -38,6 +41,10 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// How many changes `reloads` makes.
     pub(crate) reloads: u64,
+    /// How many plugins `many` has.
+    pub(crate) plugins: usize,
+    /// How many threads keep cores busy beside `many`.
+    pub(crate) busy: usize,
     /// Calls a second.
     pub(crate) rate: u64,
     /// Of the order of calls and changes.
@@ -69,7 +76,7 @@ fn main() -> ExitCode {
 
 fn read(words: &[String]) -> Result<Option<(Run, Options)>, String> {
     let (mut run, mut minutes, mut rate, mut seed, mut hostile) = (None, 10.0, 2_000, 1, None);
-    let mut reloads = 10_000;
+    let (mut reloads, mut plugins, mut busy) = (10_000, 1_000, 0);
     for (name, value) in words.iter().filter_map(|word| word.split_once('=')) {
         let wrong = || format!("`{name}={value}` is not understood; give a number above 0");
         match name {
@@ -81,18 +88,20 @@ fn read(words: &[String]) -> Result<Option<(Run, Options)>, String> {
                 run = Some(found);
             }
             "reloads" => reloads = value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
+            "plugins" => plugins = value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
+            "busy" => busy = value.parse().map_err(|_| wrong())?,
             "minutes" => minutes = value.parse().ok().filter(|m| *m > 0.0).ok_or_else(wrong)?,
             "rate" => rate = value.parse().ok().filter(|rate| *rate > 0).ok_or_else(wrong)?,
             "seed" => seed = value.parse().map_err(|_| wrong())?,
             "hostile" => hostile = Some(value.split(',').map(str::to_owned).collect()),
             _ => {
                 return Err(format!(
-                    "there is no option `{name}`; there are run, minutes, reloads, rate, seed, hostile"
+                    "there is no option `{name}`; there are run, minutes, reloads, plugins, busy, rate, seed, hostile"
                 ));
             }
         }
     }
     let time = Duration::try_from_secs_f64(minutes * 60.0);
     let time = time.map_err(|_| format!("`minutes={minutes}` is too long"))?;
-    Ok(run.map(|run| (run, Options { time, reloads, rate, seed, hostile })))
+    Ok(run.map(|run| (run, Options { time, reloads, plugins, busy, rate, seed, hostile })))
 }

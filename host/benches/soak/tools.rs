@@ -103,7 +103,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
 }
 
 /// Tools that do the worst they can; each is a plugin of its own.
-fn hostile() -> [(&'static str, u32, Value, Ends); 7] {
+pub(crate) fn hostile() -> [(&'static str, u32, Value, Ends); 7] {
     [
         ("loops_for_ever", 20, json!({ "spin": 0 }), Ends::Stopped(&[Code::Deadline])),
         ("sleeps_for_ever", 20, json!({ "sleep": 0 }), Ends::Stopped(&[Code::Deadline])),

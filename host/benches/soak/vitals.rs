@@ -23,17 +23,22 @@ pub(crate) struct Vitals {
 
 impl Vitals {
     fn now(second: u64) -> Vitals {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = rss.and_then(|rss| rss.trim().trim_end_matches(" kB").parse::<f64>().ok());
         let count = |folder| fs::read_dir(folder).map_or(0, Iterator::count);
         Vitals {
             second,
-            rss_mib: kib.unwrap_or_default() / 1024.0,
+            rss_mib: resident_mib("self"),
             files: count("/proc/self/fd"),
             threads: count("/proc/self/task"),
         }
     }
+}
+
+/// The memory that a process holds; 0 where there is none of this name.
+pub(crate) fn resident_mib(process: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = rss.and_then(|rss| rss.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.unwrap_or_default() / 1024.0
 }
 
 /// What the machine did with its cores up to a moment. A virtual one loses time to its neighbours,
