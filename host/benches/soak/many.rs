@@ -143,9 +143,10 @@ fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
         broken.push(format!("{} tools did not answer; the first, {tool}: {answer}", wrong.len()));
     }
     let before = client.resident_mib();
-    let flood: Vec<_> = hostile().iter().map(|(tool, ..)| (*tool, json!({}))).collect();
+    let greedy = (0..FLOOD).flat_map(|_| hostile().map(|(tool, ..)| (tool, json!({}))));
+    let flood: Vec<_> = greedy.collect();
     let start = Instant::now();
-    let answers = client.calls(&flood.repeat(FLOOD));
+    let answers = client.calls(&flood);
     let time = start.elapsed().as_secs_f64();
     let most = client.resident_mib();
     std::thread::sleep(REST);
