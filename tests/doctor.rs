@@ -126,8 +126,8 @@ fn doctor_names_grants_that_give_nothing() {
           plugin:fates `offline`: `web` is a built-in toolset; choose another, or set `plugins."HOME/project/plugins/fates".allow_tool_override = true` in toolhost.toml
 
         Grants that give nothing:
-          plugin:fates: TOKEN is pending: nobody has trusted these bytes; look at them with `toolhost inspect HOME/project/plugins/fates.wasm`, then run `toolhost trust fates`
-          plugin:fates: `allow_tool_override` is pending: nobody has trusted these bytes; look at them with `toolhost inspect HOME/project/plugins/fates.wasm`, then run `toolhost trust fates`
+          plugin:fates: TOKEN is pending: `toolhost.toml` grants something to its id and does not say of which folder; look at it with `toolhost inspect HOME/project/plugins/fates.wasm`; if that is meant for it, name it there: `[plugins."HOME/project/plugins/fates"]`
+          plugin:fates: `allow_tool_override` is pending: `toolhost.toml` grants something to its id and does not say of which folder; look at it with `toolhost inspect HOME/project/plugins/fates.wasm`; if that is meant for it, name it there: `[plugins."HOME/project/plugins/fates"]`
 
         Worth knowing:
           plugin:fates: asks for hooks {"events":["pre-call"],"tools":["*"]}; to grant it, run `toolhost grant fates --hook 'pre-call:*'`

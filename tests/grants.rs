@@ -117,7 +117,11 @@ async fn pending(lab: &Lab, expected: &str) {
 async fn a_grant_without_a_pin_is_pending() {
     let lab = granted("ro");
     unpin(&lab);
-    pending(&lab, "is pending: nobody has trusted these bytes; look at them with").await;
+    pending(
+        &lab,
+        "is pending: `toolhost.toml` grants something to its id and does not say of which folder;",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ use crate::lock::{self, Lock, LockError, Owner};
 use crate::plugin::Facts;
 use crate::read::Place;
 use crate::registry::Owners;
+use crate::script;
 use crate::tool::{Need, Origin, PluginId, SourceId};
 
 pub use arriving::Arriving;
@@ -47,7 +48,7 @@ pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
 pub use settle::kept;
 pub use status::{Failed, SourceStatus, Status};
-pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares};
+pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,20 @@ pub struct Folder {
     pub path: PathBuf,
     /// How far what lies there is trusted with names, unless it is bundled.
     pub origin: Origin,
+}
+
+/// What a path names as a plugin: the folder of a script, where this is the main file of one and does not
+/// lie in one of these folders itself.
+pub fn whole(folders: &[Folder], path: &Path) -> PathBuf {
+    let real = |folder: &Path| {
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        std::fs::canonicalize(folder).ok()
+    };
+    let above = path.parent().and_then(real);
+    match above.is_some() && folders.iter().any(|folder| real(&folder.path) == above) {
+        true => path.to_owned(),
+        false => script::whole(path),
+    }
 }
 
 impl Folder {

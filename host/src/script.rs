@@ -127,7 +127,8 @@ pub fn stem(path: &Path) -> String {
     stem.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The folder of a script, where this is the main file of one; else the path itself.
+/// The folder of a script, where this is the main file of one; else the path itself. A folder `plugins`
+/// is no script.
 pub fn whole(path: &Path) -> PathBuf {
     let is_main = path.file_stem().is_some_and(|stem| stem == MAIN);
     match path.parent() {
@@ -135,7 +136,8 @@ pub fn whole(path: &Path) -> PathBuf {
             let here = folder == Path::new("");
             // By its name, which is the script's.
             let real = here.then(|| fs::canonicalize(".").ok()).flatten();
-            real.unwrap_or_else(|| folder.to_owned())
+            let folder = real.unwrap_or_else(|| folder.to_owned());
+            if folder.ends_with("plugins") { path.to_owned() } else { folder }
         }
         _ => path.to_owned(),
     }

@@ -3,10 +3,11 @@
 use std::fs;
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{GRANTED, plugin, put};
 use crate::explain::without_digests;
-use crate::support::{Lab, guest};
+use crate::support::{Lab, guest, made};
 
 /// What a command prints, without digests and sizes.
 fn run(lab: &Lab, arguments: &[&str]) -> String {
@@ -234,4 +235,24 @@ fn a_server_is_trusted_with_its_entry() {
     assert!(printed.contains("mcp:github is trusted no more"), "{printed}");
     let printed = run(&lab, &["doctor"]);
     assert!(printed.contains("mcp:github: is configured; this version mounts no server yet"));
+}
+
+#[test]
+fn bytes_that_wait_answer_no_call_of_a_tool_that_is_new_in_them() {
+    let tools = |names: &[&str]| {
+        let tools: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
+        made(&json!({
+            "tools": tools,
+            "needs": [{ "kind": "env", "value": { "names": ["TOKEN"] } }],
+        }))
+    };
+    let lab = Lab::new().with("made.wasm", tools(&["old_one"]));
+    assert!(lab.run(&["grant", "made", "--env", "TOKEN"]).starts_with("exit 0\n"));
+    put(&lab, "made.wasm", &tools(&["old_one", "new_one"]));
+    for _ in 0..2 {
+        let called = lab.run(&["call", "new_one"]);
+        assert!(called.starts_with("exit 3\n") && called.contains("nknown tool"), "{called}");
+        // The build that is trusted stands in for them.
+        assert!(lab.run(&["call", "old_one"]).starts_with("exit 0\n"));
+    }
 }

@@ -291,3 +291,67 @@ fn words_for_a_plugin_name_no_folder_of_a_repository() {
         }
     }
 }
+
+#[test]
+fn a_table_without_a_folder_proposes_no_stranger() {
+    let config = "[plugins.made]\nenv = [\"TOKEN\"]\n";
+    let lab = Lab::new().config(config).with("made.wasm", plugin("A stranger's.", &[]));
+    for command in ["list", "doctor"] {
+        let printed = lab.run(&[command]);
+        assert!(!printed.contains("toolhost trust"), "{printed}");
+        let table = format!("[plugins.\"{}\"]", "HOME/project/plugins/made");
+        has(&printed, &["does not say of which folder", &table]);
+    }
+    // Whoever follows that has named it, and is then asked about its bytes.
+    let table = format!(
+        "[plugins.\"{}/made\"]\nenv = [\"TOKEN\"]\n",
+        fs::canonicalize(lab.plugins()).expect("a folder").display()
+    );
+    let lab = lab.config(&table);
+    has(&lab.run(&["list"]), &["toolhost trust made"]);
+    has(&lab.run(&["trust", "made", "--yes"]), &["exit 0\n", "granted  --env TOKEN"]);
+}
+
+#[test]
+fn a_main_file_in_a_plugins_folder_is_a_plugin_of_its_own() {
+    let script = |tool: &str| {
+        format!(
+            "from toolhost import need, tool\n\nneed.kv()\n\n@tool\ndef {tool}() -> str:\n    \"\"\"Says.\"\"\"\n    return \"{tool}\"\n"
+        )
+    };
+    let lab =
+        Lab::new().with("plugin.py", script("main_one")).with("helper.py", script("helper_one"));
+    let address =
+        format!("{}/plugin", fs::canonicalize(lab.plugins()).expect("a folder").display());
+    for words in ["plugin", "plugins/plugin.py", "./plugins/plugin.py"] {
+        let granted = lab.run(&["grant", words, "--kv"]);
+        has(&granted, &["exit 0\n"]);
+        assert_eq!(file(&lab), format!("[plugins.\"{address}\"]\nkv = true\n"), "{words}");
+        // Another file of the folder is no part of what was granted.
+        fs::write(lab.plugins().join("helper.py"), script(&format!("helper_{}", words.len())))
+            .expect("written");
+        let listed = lab.run(&["list"]);
+        assert!(!listed.contains("Pending"), "{listed}");
+        has(&lab.run(&["revoke", words]), &["exit 0\n"]);
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_typed_is_proposed_to_nobody() {
+    let lab = Lab::new();
+    for folder in ["a b", "a\nb"] {
+        let plugins = lab.home().join(folder).join("plugins");
+        fs::create_dir_all(&plugins).expect("a folder");
+        fs::write(plugins.join("made.wasm"), plugin(folder, &[])).expect("written");
+    }
+    let arguments = |command: &[&'static str]| {
+        let folders = ["--plugins", "../a b/plugins", "--plugins", "../a\nb/plugins"];
+        [command, &folders].concat()
+    };
+    let refused = lab.run(&arguments(&["grant", "made", "--env", "TOKEN"]));
+    has(&refused, &["exit 2\n", "`toolhost grant 'HOME/a b/plugins/made.wasm' --env TOKEN`"]);
+    has(&refused, &["go to the project of HOME/a b/plugins/made.wasm, and name it from there"]);
+    let doctor = lab.run(&arguments(&["doctor"]));
+    let proposals = doctor.matches("toolhost grant '../a b/plugins/made.wasm'").count();
+    assert_eq!(proposals, 1, "{doctor}");
+}

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::home::Home;
-use crate::authority::quoted;
 use crate::config::Config;
 use crate::host::HostSettings;
 use crate::plugin::{self, Candidate};
@@ -113,13 +112,18 @@ impl<'a> Chooser<'a> {
     /// The words that reach a plugin and no other.
     fn words(&self, choice: &Choice) -> String {
         let name = match (&choice.address.place, &choice.file) {
-            (Place::Folder(_), Some(file)) => file.path.display().to_string(),
-            _ => choice.address.to_string(),
+            (Place::Folder(_), Some(file)) => file.path.clone().into_os_string(),
+            (Place::Folder(folder), None) => folder.join(choice.address.id.as_str()).into(),
+            (Place::Bundled, _) => choice.address.to_string().into(),
         };
-        let (name, Command { name: command, rest, .. }) = (quoted(&name), self.command);
+        let Some(name) = reload::typed(Path::new(&name)) else {
+            // What is shown of it would name another one, or none.
+            let shown = text::one_line(&name.to_string_lossy());
+            return format!("go to the project of {shown}, and name it from there");
+        };
+        let Command { name: command, rest, .. } = self.command;
         let words = format!("toolhost {command} {name} {rest}");
-        let words = text::one_line(words.trim_end());
-        format!("name the one you mean: `{words}`")
+        format!("name the one you mean: `{}`", text::one_line(words.trim_end()))
     }
 
     fn none(&self, id: &PluginId) -> Failure {
@@ -223,7 +227,8 @@ impl<'a> Chooser<'a> {
     /// The plugin of a file, or of a folder and an id.
     fn at(&self, what: &str) -> Result<Choice, Failure> {
         let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
-        let named = std::path::absolute(script::whole(Path::new(what))).map_err(unreadable)?;
+        let whole = reload::whole(&self.settings.folders, Path::new(what));
+        let named = std::path::absolute(whole).map_err(unreadable)?;
         let (Some(folder), Some(name)) = (named.parent(), named.file_name()) else {
             return Err(Failure::usage(format!("{what} is no plugin")));
         };

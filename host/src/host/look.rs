@@ -142,7 +142,7 @@ fn said(
 }
 
 fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, InspectError> {
-    let path = script::whole(path);
+    let path = reload::whole(&settings.folders, path);
     let stem = script::stem(&path);
     let place = reload::place_of(&settings.folders, &path);
     let place = place.map_err(|error| LoadError::Unreadable(error.to_string()))?;

@@ -66,7 +66,7 @@ impl Arriving {
             };
             let origin = if bundled { Origin::Bundled } else { source.found.origin };
             let rank = source.found.rank;
-            if source.file.is_some() {
+            if source.file.is_some() && !source.is_awaited {
                 there.insert(id, (origin, rank));
                 continue;
             }

@@ -17,7 +17,8 @@ use crate::plugin::{Candidate, Loaded, RUNNER_REPAIR, Unrecorded, digest};
 use crate::script;
 use crate::store::Builds;
 use crate::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
-use crate::tool::PluginAddress;
+use crate::text;
+use crate::tool::{Origin, PluginAddress};
 
 /// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
 const TOLD_MAX: usize = 20;
@@ -58,6 +59,8 @@ pub(super) struct Case<'a> {
     settings: PluginConfig,
     /// The same for the bundled plugin of its id, which it may be.
     bundled: PluginConfig,
+    /// Something is granted to its id, without a folder, and nothing tells to whom.
+    is_of_id_alone: bool,
     /// What the operator's file grants to it, and nobody has agreed to.
     pub(super) not_agreed: Vec<String>,
     pub(super) known: Option<&'a Known>,
@@ -78,10 +81,14 @@ impl<'a> Case<'a> {
         let mut not_agreed = whose::said(config, &address, remembered).grants;
         not_agreed.remove(&settings.grants);
         let not_agreed = not_agreed.flags();
+        let is_of_id_alone = found.origin == Origin::Project
+            && config.ids.contains_key(&candidate.id)
+            && !config.plugins.contains_key(&address)
+            && known.is_none_or(|known| known.trusted.is_none());
         let bundled = PluginAddress::bundled(candidate.id.clone());
         let bundled = whose::may(config, &bundled, remembered);
         let limits = &config.limits;
-        Case { found, settings, bundled, not_agreed, known, remembered, limits }
+        Case { found, settings, bundled, is_of_id_alone, not_agreed, known, remembered, limits }
     }
 
     /// What it was granted to hear of, whichever build of it lies there.
@@ -206,10 +213,21 @@ impl<'a> Case<'a> {
         digests
     }
 
+    /// Where something is granted to its id without a folder, and nothing tells to whom: why it has
+    /// nothing of it, and the repair. Nobody is asked to trust what may be another folder's.
+    pub(super) fn of_id_alone(&self) -> Option<(&'static str, String)> {
+        let why = "`toolhost.toml` grants something to its id and does not say of which folder";
+        let address = || text::one_line(&self.address(None).to_string());
+        let repair =
+            || format!("if that is meant for it, name it there: `[plugins.\"{}\"]`", address());
+        self.is_of_id_alone.then(|| (why, repair()))
+    }
+
     /// What a build waits for, if it does. `kept` serves meanwhile.
     pub(super) fn pending(&self, judged: &Judged, kept: Option<&Judged>) -> Option<Pending> {
         let why = match &judged.verdict {
             Verdict::Trusted { .. } | Verdict::Free => return None,
+            Verdict::Changed if let Some((why, _)) = self.of_id_alone() => why.to_owned(),
             Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
             Verdict::RolledBack => {
                 "it was given up for an earlier build; a build that is saved anew is tried again"
@@ -236,6 +254,7 @@ impl<'a> Case<'a> {
         };
         let repair = match &judged.verdict {
             Verdict::Unrecorded(unrecorded) => Some(format!("{unrecorded}; {RUNNER_REPAIR}")),
+            Verdict::Changed => self.of_id_alone().map(|(_, repair)| repair),
             _ => None,
         };
         let build = self.known.and_then(|known| known.build.as_ref());

@@ -64,7 +64,7 @@ pub(super) fn settle(
     wanted: &mut Vec<(PathBuf, String, Candidate)>,
 ) -> Settled {
     let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
-    let mut registrations = Vec::new();
+    let (mut registrations, mut awaited) = (Vec::new(), BTreeSet::new());
     let mut all = whose::recorded(config, remembered);
     for source in sources.values() {
         let case = Case::new(&source.found, config, remembered);
@@ -77,15 +77,20 @@ pub(super) fn settle(
         };
         let address = case.address(file.as_ref().ok());
         all.entry(address.id.clone()).or_default().insert(address);
-        let kept = match &file {
-            Ok(judged) if judged.is_in_order() => None,
-            _ => {
-                let (kept, missing) = source.stand_in(&case, builds);
-                let path = || source.found.candidate.path.clone();
-                wanted.extend(missing.map(|(digest, candidate)| (path(), digest, candidate)));
-                kept
-            }
+        let (kept, missing) = match &file {
+            Ok(judged) if judged.is_in_order() => (None, None),
+            _ => source.stand_in(&case, builds),
         };
+        let is_awaited = kept.is_none() && missing.is_some();
+        let path = || source.found.candidate.path.clone();
+        wanted.extend(missing.map(|(digest, candidate)| (path(), digest, candidate)));
+        if is_awaited && file.is_ok() {
+            // No call meets bytes that wait while the build that stands in for them is read.
+            awaited.insert(path());
+            statuses.push(source.loading());
+            registrations.extend(source.registers(&case));
+            continue;
+        }
         plugins.push(Plugin { case, source, file, kept });
     }
     // Whoever comes first counts.
@@ -133,6 +138,9 @@ pub(super) fn settle(
     for seen in &mut seen {
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
         seen.names = remember::names(&catalog, &source);
+    }
+    for (path, source) in sources.iter_mut() {
+        source.is_awaited = awaited.contains(path);
     }
     for (path, serves, last, may_stand_in) in serving {
         let Some(source) = sources.get_mut(&path) else { continue };
@@ -461,11 +469,15 @@ fn authorise(
     if settings.allow_tool_override {
         pending.push("`allow_tool_override`".to_owned());
     }
-    idle.extend(pending.into_iter().map(|what| {
-        format!(
-            "{what} is pending: nobody has trusted these bytes; look at them with `toolhost inspect {}`, then run `toolhost trust {words}`",
-            path.display()
-        )
-    }));
+    let path = path.display();
+    let repair = match case.of_id_alone() {
+        Some((why, repair)) => {
+            format!("{why}; look at it with `toolhost inspect {path}`; {repair}")
+        }
+        None => format!(
+            "nobody has trusted these bytes; look at them with `toolhost inspect {path}`, then run `toolhost trust {words}`"
+        ),
+    };
+    idle.extend(pending.into_iter().map(|what| format!("{what} is pending: {repair}")));
     idle
 }

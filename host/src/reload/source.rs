@@ -38,6 +38,8 @@ pub(super) struct Source {
     pub(super) load_as: LoadAs,
     /// It is being loaded, or its examples run. There is one at a time.
     pub(super) busy: Option<AbortHandle>,
+    /// The file's bytes wait, and the build that stands in for them is being read.
+    pub(super) is_awaited: bool,
     /// What became of the file, once that is known.
     pub(super) file: Option<Result<Loaded, Failed>>,
     pub(super) usage: Usage,
@@ -71,6 +73,7 @@ impl Source {
             read: None,
             load_as: LoadAs::default(),
             busy: None,
+            is_awaited: false,
             file: None,
             usage: Usage::default(),
             builds: BTreeMap::new(),

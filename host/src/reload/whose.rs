@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::Remembered;
-use crate::authority::DirGrant;
+use crate::authority::{DirGrant, quoted};
 use crate::config::{Config, PluginConfig, Share};
 use crate::lock::Known;
+use crate::text;
 use crate::tool::{Origin, PluginAddress, PluginId};
 
 /// Of a table that names only this id: whose what is, as far as that is known.
@@ -169,8 +170,15 @@ pub(super) fn words(
     match (address.folder(), origin) {
         (None, _) => address.to_string(),
         (Some(_), Origin::User) => format!("user/{}", address.id),
-        (Some(_), _) => crate::authority::quoted(&path.display().to_string()),
+        // Whoever names an id of several is told which there are.
+        (Some(_), _) => typed(path).unwrap_or_else(|| address.id.to_string()),
     }
+}
+
+/// A path as somebody types it at a prompt; none if what can be shown of it would not reach it.
+pub fn typed(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text::one_line(text) == **text)?;
+    Some(quoted(text))
 }
 
 /// Tells whether bytes are those of the bundled plugin of an id.
