@@ -117,6 +117,12 @@ fn a_file_of_any_name_is_looked_at() {
         assert!(shown.starts_with("exit 0\n"), "{name}: {shown}");
         assert!(shown.contains("json_query"), "{name}: {shown}");
     }
+    let text = "from toolhost import tool\n\n@tool\ndef say() -> str:\n    \"\"\"Says it.\"\"\"\n    return 'it'\n";
+    for name in ["_words.py", "test_words.py", ".words.py", "words.v2.py"] {
+        fs::write(lab.work().join(name), text).expect("written");
+        let shown = lab.run(&["inspect", name]);
+        assert!(shown.starts_with("exit 0\n") && shown.contains("\n  say"), "{name}: {shown}");
+    }
     let probed =
         lab.run(&["probe", "json.v2.wasm", "json_query", r#"{"filter": ".", "text": "1"}"#]);
     assert!(probed.starts_with("exit 0\n"), "{probed}");

@@ -4,6 +4,7 @@
 //! it. Hidden files, tests, what package managers leave and folders of plugins are no part of it; links
 //! within a folder are not followed. Nothing is run here.
 
+mod language;
 mod packed;
 
 use std::ffi::OsStr;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use crate::limits::Limits;
 use crate::read::{Place, Problem};
 
+pub use language::Language;
 pub use packed::{runner_of, unpack};
 
 /// The stem of the main file of a folder.
@@ -32,55 +34,6 @@ const OTHER_FOLDERS: [&str; 6] =
 /// Entries of a folder that are looked at to see whether it is meant as a script.
 const LOOKED_AT_MAX: usize = 1_000;
 
-/// A language of scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// `.py`
-    Python,
-    /// `.js`, `.mjs`, `.ts`
-    JavaScript,
-}
-
-impl Language {
-    /// Every one.
-    pub const ALL: [Language; 2] = [Language::Python, Language::JavaScript];
-
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Language::Python => "Python",
-            Language::JavaScript => "JavaScript",
-        }
-    }
-
-    /// Its name in file names.
-    pub fn word(self) -> &'static str {
-        match self {
-            Language::Python => "python",
-            Language::JavaScript => "javascript",
-        }
-    }
-
-    /// The language of a file name, if it can be a module of a script.
-    fn of(name: &str) -> Option<Language> {
-        let (stem, extension) = name.rsplit_once('.')?;
-        let language = match extension {
-            "py" => Language::Python,
-            "js" | "mjs" | "ts" => Language::JavaScript,
-            _ => return None,
-        };
-        let hidden = name.starts_with('.') || stem.is_empty();
-        let is_test = match language {
-            Language::Python => {
-                stem.starts_with("test_") || stem.ends_with("_test") || stem == "conftest"
-            }
-            Language::JavaScript => [".test", ".d"].iter().any(|part| stem.ends_with(part)),
-        };
-        (!hidden && !is_test).then_some(language)
-    }
-}
-
 /// Returns the language of what lies there, if it is a script: a file by its name, a folder by
 /// its main file.
 pub fn language(path: &Path) -> Option<Language> {
@@ -93,6 +46,14 @@ pub fn language(path: &Path) -> Option<Language> {
     }
     // A module that is no plugin of its own begins so in Python.
     Language::of(name).filter(|_| !name.starts_with('_'))
+}
+
+/// The same whatever its name: a file that is named to be looked at need be no plugin where it lies.
+pub fn written_in(path: &Path) -> Option<Language> {
+    match path.is_dir() {
+        true => language(path),
+        false => Language::of_extension(path.extension()?.to_str()?),
+    }
 }
 
 /// Why something in a plugins folder, which is no script, may have been meant as one.
@@ -326,7 +287,7 @@ impl Script {
         limits: &Limits,
     ) -> Result<Script, ScriptError> {
         place.real(path).map_err(|error| refused(&shown(path), error.problem, limits))?;
-        let Some(language) = language(path) else {
+        let Some(language) = written_in(path) else {
             let reason = "there is no script".to_owned();
             return Err(ScriptError::Unreadable { path: shown(path), reason });
         };

@@ -176,7 +176,7 @@ impl Loader {
     /// # Errors
     /// If it cannot be read, or is a script without a runner.
     pub async fn own(&self, path: &Path) -> Result<(), LoadError> {
-        let digest = match script::language(path) {
+        let digest = match script::written_in(path) {
             Some(language) => {
                 let runner = self.runner(language).await?;
                 let (path, limits) = (path.to_owned(), Arc::clone(&self.engine.limits));
@@ -191,7 +191,7 @@ impl Loader {
 
     /// Tells whether nothing has to be compiled for a plugin with this digest.
     pub async fn is_compiled(&self, candidate: &Candidate, digest: &str) -> bool {
-        let Some(language) = script::language(&candidate.path) else {
+        let Some(language) = script::written_in(&candidate.path) else {
             return self.links.is_compiled(digest);
         };
         let runner = self.runners.digest(language, &self.engine.limits).await;
@@ -277,7 +277,7 @@ impl Loader {
     ) -> Result<Arc<str>, LoadError> {
         let limits = &self.engine.limits;
         let _reading = self.turns.read(load_as.standing).await?;
-        let Some(language) = script::language(&candidate.path) else {
+        let Some(language) = script::written_in(&candidate.path) else {
             let bytes =
                 read::component(&candidate.place, &candidate.path, limits.component_bytes_max.0)
                     .await?;
@@ -354,7 +354,7 @@ impl Loader {
         only: Option<&str>,
     ) -> Result<Source, LoadError> {
         let limits = &self.engine.limits;
-        if let Some(language) = script::language(&candidate.path) {
+        if let Some(language) = script::written_in(&candidate.path) {
             let runner = self.runner(language).await?;
             let _reading = self.turns.read(account.standing()).await?;
             account.bytes_left()?;
