@@ -30,7 +30,7 @@ use crate::tool::{PluginId, PluginIdError};
 
 pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
 pub use kit::Places;
-pub use place::{copy_script, put};
+pub use place::{Stage, copy_script, put};
 pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, scaffold};
 pub use toolchain::Toolchain;
 
@@ -41,8 +41,8 @@ pub struct BuildRequest {
     pub source: PathBuf,
     /// The folder for the components.
     pub out: PathBuf,
-    /// Where temporary files go, which decide what is built: a folder that no plugin can write to.
-    /// Without one, they go into `out`.
+    /// Where temporary files go, those of compilers among them, which decide what is built: a folder
+    /// that no plugin can write to. Without one, they go into `out`.
     pub stage: Option<PathBuf>,
     /// Where to look for what builds scripts.
     pub places: Places,
@@ -274,6 +274,13 @@ fn write(out: &Path, Component { id, bytes, .. }: Component) -> Result<Built, Bu
     file.as_file().set_permissions(readable).map_err(io(&path))?;
     file.persist(&path).map_err(|error| io(&path)(error.error))?;
     Ok(Built { id, digest: plugin::digest(&bytes), bytes: bytes.len() as u64, path })
+}
+
+/// A folder for temporary files of a build, and the environment by which compilers find it.
+fn stage(request: &BuildRequest) -> Result<(Stage, (OsString, OsString)), BuildError> {
+    let stage = Stage::new(request.stage.as_ref().unwrap_or(&request.out))?;
+    let variable = ("TMPDIR".into(), stage.path().into());
+    Ok((stage, variable))
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> BuildError {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{BuildError, BuildRequest, io};
+use super::{BuildError, BuildRequest, io, stage};
 use crate::process::{self, Command, End};
 use crate::script::Language;
 
@@ -78,17 +78,15 @@ pub(super) async fn run(
     request: &BuildRequest,
     program: PathBuf,
     arguments: impl FnOnce(&Path) -> Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
+    mut environment: Vec<(OsString, OsString)>,
 ) -> Result<Vec<u8>, BuildError> {
-    let stage = request.stage.as_ref().unwrap_or(&request.out);
-    fs::create_dir_all(stage).map_err(io(stage))?;
-    let folder = tempfile::Builder::new().prefix(".toolhost-").tempdir_in(stage);
-    let folder = folder.map_err(io(stage))?;
-    let out = folder.path().join("plugin.wasm");
+    let (stage, temporary) = stage(request)?;
+    environment.push(temporary);
+    let out = stage.path().join("plugin.wasm");
     let command = Command {
         program,
         arguments: arguments(&out),
-        folder: folder.path().to_owned(),
+        folder: stage.path().to_owned(),
         environment,
         stdin: Vec::new(),
         stdout_bytes_max: 64 << 10,

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use super::{BuildError, io, refuse_twin};
 use crate::limits::Limits;
 use crate::read::Place;
@@ -16,16 +18,44 @@ const STAGE: &str = ".toolhost-dev-";
 /// How long nobody removes such a folder, whatever its lock says.
 const AT_WORK: Duration = Duration::from_secs(10);
 
+/// A folder of its own for what is being made. It is gone when it is dropped; one that a killed
+/// process left, when the next is made beside it.
+#[derive(Debug)]
+pub struct Stage {
+    folder: TempDir,
+    /// Says that somebody is at work there.
+    _lock: fs::File,
+}
+
+impl Stage {
+    /// Makes one in `folder`, which is made where it is missing. Where what is made is run or
+    /// trusted later, that is a folder that no plugin can write to.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new(folder: &Path) -> Result<Stage, BuildError> {
+        fs::create_dir_all(folder).map_err(io(folder))?;
+        remove_left(folder);
+        let made = tempfile::Builder::new().prefix(STAGE).tempdir_in(folder);
+        let folder = made.map_err(io(folder))?;
+        let lock = fs::File::open(folder.path()).map_err(io(folder.path()))?;
+        lock.lock().map_err(io(folder.path()))?;
+        Ok(Stage { folder, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
 /// Puts a copy of what lies at `from` to `out`, under its own name, in place of what was there. What
 /// it takes meanwhile is gone afterwards, and so is what a process left that was killed over it.
 ///
 /// # Errors
 /// If it cannot be copied or moved.
 pub fn put(from: &Path, out: &Path) -> Result<PathBuf, BuildError> {
-    remove_left(out);
-    let stage = tempfile::Builder::new().prefix(STAGE).tempdir_in(out).map_err(io(out))?;
-    let lock = fs::File::open(stage.path()).map_err(io(stage.path()))?;
-    lock.lock().map_err(io(stage.path()))?;
+    let stage = Stage::new(out)?;
     let name = from.file_name().unwrap_or_default();
     let (staged, to) = (stage.path().join(name), out.join(name));
     copy(from, &staged)?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use wasi_preview1_component_adapter_provider as adapter;
 use wit_component::ComponentEncoder;
 
-use super::{BuildError, BuildRequest, Component, Toolchain, io};
+use super::{BuildError, BuildRequest, Component, Toolchain, io, stage};
 use crate::process::{self, Command, End};
 use crate::tool::PluginId;
 
@@ -20,11 +20,15 @@ pub(super) async fn build(
     folder: PathBuf,
 ) -> Result<Vec<Component>, BuildError> {
     let toolchain = Toolchain::find(&request.environment).await?;
+    let mut environment = toolchain.environment(&request.environment);
+    // Without one, `out` need not be there, and stays so if nothing is built.
+    let staged = request.stage.as_ref().map(|_| stage(request)).transpose()?;
+    environment.extend(staged.iter().map(|(_, temporary)| temporary.clone()));
     let command = Command {
         program: toolchain.cargo().to_owned(),
         arguments: toolchain.arguments(),
         folder,
-        environment: toolchain.environment(&request.environment),
+        environment,
         stdin: Vec::new(),
         stdout_bytes_max: MESSAGES_BYTES_MAX,
         show_stderr: request.show_messages,

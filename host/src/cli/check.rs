@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::Global;
@@ -14,7 +13,7 @@ use super::grant::read_id;
 use super::home::Home;
 use super::source;
 use super::ui::Ui;
-use crate::author::{self, BuildRequest, CheckRequest, Checked, CheckedTool, Level};
+use crate::author::{self, BuildRequest, CheckRequest, Checked, CheckedTool, Level, Stage};
 use crate::authority;
 use crate::host::HostSettings;
 use crate::lock::LockError;
@@ -55,7 +54,7 @@ struct Target {
     name: String,
     candidate: Candidate,
     /// What was built for the check goes with it.
-    _built: Option<TempDir>,
+    _built: Option<Stage>,
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
@@ -178,13 +177,11 @@ async fn folder(
         .hint("name a file, the folder of a plugin's source, or the id of a plugin"));
     }
     source::may_build(ui, home, &real, yes)?;
-    let failed = |error: std::io::Error| Failure::usage(error.to_string());
-    std::fs::create_dir_all(&home.cache).map_err(failed)?;
-    let out = tempfile::Builder::new().prefix(".toolhost-").tempdir_in(&home.cache);
-    let mut out = Some(out.map_err(failed)?);
+    let mut out = Some(Stage::new(&home.cache).map_err(|error| super::build::failure(&error))?);
     let request = BuildRequest {
         source: real,
         out: out.as_ref().map_or_else(PathBuf::new, |out| out.path().to_owned()),
+        stage: Some(home.cache.clone()),
         environment: std::env::vars_os().collect(),
         show_messages: true,
         ..BuildRequest::default()

@@ -175,9 +175,8 @@ impl Work {
             return Ok(vec![self.source.clone()]);
         }
         // Not in the plugins folder: a build takes long, and whoever kills it would leave that there.
-        let built_in = tempfile::tempdir().map_err(|error| {
-            Failure::usage(format!("no temporary directory can be made: {error}"))
-        })?;
+        // Nor where a plugin may write: what lies there is installed and trusted.
+        let built_in = author::Stage::new(&home.cache).map_err(failed)?;
         let made: Vec<PathBuf> = match self.kind {
             Kind::Built => {
                 let request = BuildRequest {
