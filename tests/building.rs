@@ -176,6 +176,97 @@ fn a_trusted_project_is_built_without_asking() {
 }
 
 #[test]
+fn a_clone_within_a_trusted_project_is_a_strangers() {
+    let lab = Lab::new();
+    fs::write(lab.work().join("toolhost.toml"), "# Nothing.\n").expect("written");
+    let (code, said) = run(&lab, &["trust", ".", "--yes"]);
+    assert_eq!(code, 0, "{said}");
+    let clone = lab.work().join("clone");
+    stranger(&clone.join("json"));
+    fs::create_dir_all(clone.join("sdk/rust")).expect("made");
+    fs::write(clone.join("sdk/rust/Cargo.toml"), "").expect("written");
+    let new = |name: &str| run(&lab, &["new", name, "--lang", "rust", "--dir", "clone"]).1;
+    for mark in [".git", "toolhost.toml"] {
+        fs::write(clone.join(mark), "# Nothing.\n").expect("written");
+        for command in ["build", "check"] {
+            let (code, said) = run(&lab, &[command, "./clone/json"]);
+            assert!(code == 3 && said.contains("nobody can be asked"), "{mark}: {said}");
+        }
+        assert!(!ran(&lab, "clone/json"), "{mark}");
+        let said = new(&format!("of-{}", mark.replace('.', "")));
+        assert!(said.contains("clone/sdk/rust is not taken"), "{mark}: {said}");
+        fs::remove_file(clone.join(mark)).expect("removed");
+    }
+    // Without a mark of its own it is a part of the project.
+    assert!(!new("of-none").contains("is not taken"));
+    run(&lab, &["build", "./clone/json"]);
+    assert!(ran(&lab, "clone/json"));
+}
+
+#[test]
+fn a_strangers_workspace_has_a_say_unless_the_source_has_its_own() {
+    let lab = Lab::new();
+    let (mine, theirs) = (lab.work().join("mine"), lab.work().join("Cargo.toml"));
+    stranger(&mine.join("json"));
+    let manifest = mine.join("json/Cargo.toml");
+    let own = fs::read_to_string(&manifest).expect("there");
+    fs::write(&manifest, own.replace("[workspace]\n", "")).expect("written");
+    fs::write(mine.join("toolhost.toml"), "# Nothing.\n").expect("written");
+    assert_eq!(run(&lab, &["trust", "./mine", "--yes"]).0, 0);
+    fs::write(&theirs, "[workspace]\nmembers = [\"mine/json\"]\n").expect("written");
+    let refused = || {
+        for command in ["build", "check"] {
+            let (code, said) = run(&lab, &[command, "./mine/json"]);
+            assert!(code == 3 && said.contains("HOME/project/Cargo.toml has a say"), "{said}");
+        }
+        assert!(!ran(&lab, "mine/json"));
+    };
+    refused();
+    // One between leaves it to those above it.
+    fs::write(mine.join("Cargo.toml"), "[workspace]\nexclude = [\"json\"]\n").expect("written");
+    refused();
+    fs::write(mine.join("Cargo.toml"), "[workspace]\nmembers = [\"json\"]\n").expect("written");
+    let (_, said) = run(&lab, &["build", "./mine/json"]);
+    assert!(ran(&lab, "mine/json"), "{said}");
+    fs::remove_file(mine.join("Cargo.toml")).expect("removed");
+    refused();
+    fs::write(&manifest, own).expect("written");
+    let (_, said) = run(&lab, &["check", "./mine/json"]);
+    assert!(ran(&lab, "mine/json"), "{said}");
+}
+
+#[test]
+fn what_is_being_built_lies_where_no_plugin_writes() {
+    let lab = Lab::new();
+    stranger(&lab.work().join("json"));
+    let says = "fn main() { std::fs::write(\"ran\", std::env::var(\"TMPDIR\").unwrap()).unwrap(); std::process::exit(1) }\n";
+    fs::write(lab.work().join("json/build.rs"), says).expect("written");
+    fs::create_dir(lab.work().join("words")).expect("made");
+    let words = "from toolhost import plugin, tool\nplugin('words', '1.0.0')\n\n@tool\ndef say() -> str:\n    \"\"\"Says something.\"\"\"\n    return 'said'\n";
+    fs::write(lab.work().join("words/plugin.py"), words).expect("written");
+    let shared = lab.home().join("shared");
+    fs::create_dir(&shared).expect("made");
+    let run = |arguments: &[&str]| {
+        let mut command = command(&lab, env!("CARGO_BIN_EXE_toolhost"));
+        said(&lab, &command.args(arguments).env("TMPDIR", &shared).output().expect("run"))
+    };
+    for name in ["build", "check"] {
+        let (_, said) = run(&[name, "./json", "--yes"]);
+        let place = fs::read_to_string(lab.work().join("json/ran")).expect(&said);
+        let is_staged =
+            place.contains("/.toolhost-dev-") && !Path::new(&place).starts_with(&shared);
+        assert!(is_staged, "{name}: {place}");
+        assert!(!Path::new(&place).exists(), "{name}: {place} is left");
+        assert!(ran(&lab, "json"));
+    }
+    // Nothing can be put there at all.
+    fs::remove_dir(&shared).expect("removed, and empty");
+    fs::write(&shared, "").expect("written");
+    let (code, said) = run(&["dev", "./words", "--once"]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
 fn what_new_made_is_built_without_asking_unless_others_have_a_say() {
     let lab = Lab::new();
     let (code, said) = run(&lab, &["new", "mine", "--lang", "rust"]);

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use toml_edit::DocumentMut;
+
 use super::failure::Failure;
 use super::home::{CONFIG_FILE, Home, read_project};
 use super::new::BUILT_FROM;
@@ -12,14 +14,19 @@ use super::ui::{self, Ui};
 use crate::authority::quoted;
 use crate::lock::{self, Consent, LockError};
 use crate::plugin;
+use crate::read::Place;
 use crate::reload::Folder;
 use crate::tool::Origin;
 
 /// What files that are sources or plugins end in.
 const EXTENSIONS: [&str; 5] = ["wasm", "py", "js", "mjs", "ts"];
+/// What cargo builds a package by, and its workspace.
+const MANIFEST: &str = "Cargo.toml";
+/// Bytes of it that are read.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// Files with which a folder decides how cargo builds whatever lies below it.
-const OF_CARGO: [&str; 4] =
-    [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"];
+const OF_CARGO: [&str; 5] =
+    [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain", MANIFEST];
 
 /// Tells whether a text names a file or folder, and not a plugin by its id: it has a slash, is `.` or
 /// `..`, or ends as a plugin's file does.
@@ -131,10 +138,15 @@ fn agree(
 }
 
 /// The trusted project that a file or folder lies in: its folder, if its `toolhost.toml` is what was
-/// trusted.
+/// trusted. A project begins at the nearest folder that was trusted, is a repository or has that file: a
+/// stranger's that lies within a trusted one is still the stranger's.
 pub(super) fn trusted_project(home: &Home, path: &Path) -> Option<PathBuf> {
     // The host says what is wrong with a lock; such a one trusts nobody.
     let lock = lock::load(&home.state).unwrap_or_default();
+    let is_project = |folder: &&Path| {
+        let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+        lock.project(folder).is_some() || [CONFIG_FILE, ".git"].into_iter().any(is_there)
+    };
     let is_trusted = |folder: &&Path| {
         lock.project(folder).is_some_and(|project| {
             let text = read_project(&folder.join(CONFIG_FILE));
@@ -142,14 +154,15 @@ pub(super) fn trusted_project(home: &Home, path: &Path) -> Option<PathBuf> {
             digest.is_ok_and(|digest| digest.as_deref() == project.config.as_deref())
         })
     };
-    path.ancestors().find(is_trusted).map(Path::to_owned)
+    path.ancestors().find(is_project).filter(is_trusted).map(Path::to_owned)
 }
 
 /// A file around a source by which somebody else has a say in how cargo builds it: in a folder above
 /// it that is neither of the trusted project, nor this user's home or above, nor what toolhost itself
-/// is built from.
+/// is built from. So has a package above, of whose workspace the source may be a member, unless the
+/// source is in one of its own.
 fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBuf> {
-    if !source.join("Cargo.toml").is_file() {
+    if !source.join(MANIFEST).is_file() {
         return None;
     }
     let own = [super::home::variable("HOME").map(PathBuf::from), Some(PathBuf::from(BUILT_FROM))];
@@ -159,9 +172,27 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
         !project.is_some_and(|project| folder.starts_with(project))
             && !own.iter().any(|own| own.starts_with(folder))
     };
+    let is_of_it = |folder: &&Path| {
+        *folder == source || project.is_some_and(|project| folder.starts_with(project))
+    };
+    let mut around = source.ancestors().take_while(is_of_it);
+    let has_workspace = around.any(|folder| is_workspace(&folder.join(MANIFEST), folder == source));
     let above = source.ancestors().skip(1).filter(is_foreign);
     let files = above.flat_map(|folder| OF_CARGO.map(|name| folder.join(name)));
-    files.into_iter().find(|file| fs::symlink_metadata(file).is_ok())
+    files
+        .filter(|file| !(has_workspace && file.ends_with(MANIFEST)))
+        .find(|file| fs::symlink_metadata(file).is_ok())
+}
+
+/// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,
+/// and leaves nothing out of it but itself.
+fn is_workspace(manifest: &Path, is_own: bool) -> bool {
+    let text = Place::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
+    let manifest: Option<DocumentMut> = text.parse().ok();
+    manifest
+        .as_ref()
+        .and_then(|manifest| manifest.get("workspace"))
+        .is_some_and(|workspace| is_own || workspace.get("exclude").is_none())
 }
 
 #[cfg(test)]
