@@ -220,7 +220,10 @@ fn the_program_shows_and_verifies_it() {
     }
     assert_eq!(lab.run(&["audit", "--tool", "echo"]).lines().count(), 4);
     assert_eq!(lab.run(&["audit", "--since", "1h"]), shown);
-    assert_eq!(lab.run(&["audit", "--since", "2999-01-01T00:00:00Z"]).lines().count(), 3);
+    assert_eq!(
+        lab.run(&["audit", "--since", "2999-01-01T00:00:00Z"]),
+        "exit 0\n--- stdout\n--- stderr\nno entries: none of 9 records is what was asked for\n"
+    );
     assert!(lab.run(&["audit", "--since", "soon"]).starts_with("exit 2"));
     let json = lab.run(&["audit", "--tool", "look", "--json"]);
     let line: Value = serde_json::from_str(json.lines().nth(2).expect("a line")).expect("JSON");
@@ -242,6 +245,32 @@ fn the_program_shows_and_verifies_it() {
     let shown = lab.run(&["audit", "--tool", "mute"]);
     assert!(shown.contains("warning: audit.jsonl:10 is damaged"), "{shown}");
     assert!(shown.starts_with("exit 0"), "{shown}");
+}
+
+#[test]
+fn it_says_why_nothing_is_shown() {
+    let said = |lab: &Lab, more: &[&str]| {
+        let said = lab.run(&[&["audit"], more].concat());
+        let said = said.strip_prefix("exit 0\n--- stdout\n--- stderr\n").expect(&said);
+        said.to_owned()
+    };
+    let empty = "no entries: the audit log HOME/state/audit is empty\n";
+    for more in [&[][..], &["--all"], &["--json"]] {
+        assert_eq!(said(&Lab::new(), more), empty, "{more:?}");
+    }
+    let off = "no entries: the audit log is off; set `enabled = true` below `[audit]` in HOME/toolhost.toml\n";
+    assert_eq!(said(&Lab::new().config("[audit]\nenabled = false\n"), &[]), off);
+}
+
+#[test]
+fn what_a_plugins_code_says_is_not_in_it() {
+    let lab = Lab::new().with("words.py", "\nraise ValueError('hunter2canary')\n");
+    let shown = lab.run(&["list"]);
+    assert!(shown.contains("hunter2canary"), "{shown}");
+    assert!(!fs::read_to_string(file(&lab)).expect("a log").contains("hunter2canary"));
+    let loads = of_kind(&lab, "load");
+    let told = "its `register` failed at words.py:2; `toolhost list` shows why";
+    assert_eq!(all(&loads, "reason"), [told], "{loads:?}");
 }
 
 #[test]

@@ -137,6 +137,52 @@ garbage
 }
 
 #[test]
+fn ids_come_back_as_they_were_given() {
+    let lab = Lab::new().with("x.wasm", made(&json!({ "tools": [{ "name": "say" }] })));
+    let exact = ["18446744073709551615", "-9223372036854775808", "1.5", "\"1\""];
+    let beyond = ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"];
+    let line = |id: &&str| format!("{{\"tool\": \"say\", \"id\": {id}}}\n");
+    let lines: String = exact.iter().chain(&beyond).map(line).collect();
+    let output = lab.run_with(&["call", "--batch", "-"], &lines);
+    let lines: Vec<&str> = output.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(lines.len(), exact.len() + beyond.len(), "{output}");
+    for (line, id) in lines.iter().zip(exact) {
+        assert!(line.starts_with(&format!("{{\"id\":{id},")), "{line}");
+    }
+    for line in &lines[exact.len()..] {
+        assert!(line.contains("is beyond 64 bits and would change"), "{line}");
+        assert!(!line.contains("\"id\":"), "{line}");
+    }
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_its_end() {
+    let lab = Lab::new().with("x.wasm", made(&json!({ "tools": [{ "name": "say" }] })));
+    std::os::unix::fs::symlink("/dev/zero", lab.work().join("zero")).expect("a link");
+    let allowed = "has more than the 1048576 bytes that `arguments_bytes_max` allows";
+    for arguments in [&["call", "say", "@zero"][..], &["call", "say", "--arg", "a=@zero"]] {
+        let said = lab.run(arguments);
+        assert!(said.starts_with("exit 2\n"), "{said}");
+        assert!(said.contains(&format!("error: the file zero {allowed}")), "{said}");
+    }
+    let said = lab.run_with(&["call", "say", "-"], &" ".repeat((1 << 20) + 1));
+    assert!(said.starts_with("exit 2\n") && said.contains(&format!("stdin {allowed}")), "{said}");
+    let said = lab.run(&["call", "--batch", "zero"]);
+    expect![[r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: line 1 of the file zero has more than 16777216 bytes, which no call has with arguments within `arguments_bytes_max` of 1048576
+    "#]]
+    .assert_eq(&said);
+    // A pipe and a link to a file are as good as a file.
+    std::fs::write(lab.work().join("a.json"), "{\"a\": 1}").expect("written");
+    std::os::unix::fs::symlink("a.json", lab.work().join("link")).expect("a link");
+    assert!(lab.run(&["call", "say", "@link"]).starts_with("exit 0"));
+    assert!(lab.run_with(&["call", "say", "@/dev/stdin"], "{}").starts_with("exit 0"));
+}
+
+#[test]
 fn batch_lines_max() {
     let lab = Lab::new()
         .config("[limits]\nbatch_lines_max = 2")
@@ -145,7 +191,7 @@ fn batch_lines_max() {
     assert!(printed(&lab, &line.repeat(2)).starts_with("exit 0\n"));
     expect![[r#"
         exit 2
-        error: 3 calls exceed `batch_lines_max` of 2; split the file
+        error: stdin has more calls than `batch_lines_max` of 2; split it
     "#]]
     .assert_eq(&printed(&lab, &line.repeat(3)));
     expect![[r#"

@@ -247,11 +247,26 @@ fn wrong_grants_are_explained() {
         "which holds plugins; grant a narrower directory, or grant `ro`",
     );
     check(&["call", "look", "{}", "--dir", "data"], "it says neither ro nor rw");
+    check(&["call", "look", "{}", "--dir", "none:ro"], "cannot be granted: No such file");
+    check(&["call", "look", "{}", "--dir", "data/file:ro"], "cannot be granted: not a directory");
     let state = format!("{}:ro", lab.home().join("state").display());
     fs::create_dir_all(lab.home().join("state")).expect("a folder");
     check(&["grant", "probe", "--dir", &state], "it holds toolhost's state");
     // Nothing was written.
     assert!(!lab.home().join("toolhost.toml").exists());
+}
+
+#[test]
+fn what_a_load_would_refuse_is_not_granted() {
+    let lab = lab();
+    let (runners, elsewhere) = (lab.home().join("runners"), lab.work().join("elsewhere"));
+    fs::create_dir_all(&runners).expect("a folder");
+    fs::create_dir(&elsewhere).expect("a folder");
+    symlink(elsewhere.join("python.wasm"), runners.join("python.wasm")).expect("a link");
+    let said = lab.run(&["grant", "probe", "--dir", "elsewhere:rw"]);
+    assert!(said.starts_with("exit 2\n"), "{said}");
+    assert!(said.contains("elsewhere cannot be granted: "), "{said}");
+    assert!(lab.run(&["grant", "probe", "--dir", "data:rw"]).starts_with("exit 0\n"));
 }
 
 #[test]

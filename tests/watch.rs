@@ -90,6 +90,13 @@ fn json_has_records_as_they_stand_in_the_log() {
     assert!(call["hash"].is_string());
 }
 
+/// A lab in which something was called a moment ago.
+fn json_and_probe_called() -> Lab {
+    let lab = json_and_probe();
+    lab.run(&["call", "json_query", r#"{"filter": ".", "json": 1}"#]);
+    lab
+}
+
 #[test]
 fn it_says_that_the_log_is_off_or_empty() {
     let notice = |lab: &Lab| {
@@ -102,6 +109,10 @@ fn it_says_that_the_log_is_off_or_empty() {
     assert_eq!(
         notice(&Lab::new()),
         "Nothing was written to the audit log (HOME/state/audit) lately: call a tool, as with `toolhost call TOOL '{}'`, or by a client of `toolhost serve`."
+    );
+    assert_eq!(
+        notice(&json_and_probe_called()),
+        "Following the audit log (HOME/state/audit); `toolhost audit` shows what was before."
     );
     assert_eq!(
         notice(&Lab::new().config("[audit]\nenabled = false\n")),

@@ -173,7 +173,7 @@ async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
         Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
         Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
         Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
-        Command::Audit(arguments) => audit::run(&ui, &arguments),
+        Command::Audit(arguments) => audit::run(&ui, &global, &arguments),
         Command::Check(arguments) => check::run(&ui, &global, &arguments).await,
         Command::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
         Command::New(arguments) => new::run(&ui, &arguments),
@@ -215,8 +215,7 @@ async fn listed_host(ui: &Ui, global: &Global) -> Result<Host, Failure> {
 
 /// Starts a host, and loads what a call of this tool waits for; or everything, if nobody is known to
 /// have the tool.
-async fn host_with_tool(ui: &Ui, global: &Global, tool: &str) -> Result<Host, Failure> {
-    let settings = Home::from_environment()?.settings(global)?;
+async fn host_with_tool(ui: &Ui, settings: HostSettings, tool: &str) -> Result<Host, Failure> {
     let first = Some(tool.to_owned());
     let host = Host::start(HostSettings { first, ..settings }).map_err(Failure::start)?;
     ui.while_waiting(host.ready_for(tool), host.compiling()).await;

@@ -437,7 +437,7 @@ impl Limits {
         self.output_bytes_max.0 + (2 * self.kv_value_bytes_max.0 + MIB).max(8 * MIB)
     }
 
-    /// The longest message of an MCP client.
+    /// The longest message of an MCP client, and line of a batch.
     ///
     /// It lies above the bound of the arguments, so that large arguments meet that bound's
     /// message first: a message that is too long cannot even be answered.

@@ -76,7 +76,7 @@ impl DirGrant {
         // It is kept as a text, which must read back as the same directory.
         let as_text = host.to_str().ok_or(error("the path is not UTF-8"))?;
         if as_text.contains('=') {
-            return Err(error("the path has a `=`, which separates HOST and GUEST"));
+            return Err(error("the path has a `=`, which separates DIR and GUEST"));
         }
         let guest = guest.map_or_else(|| as_text.to_owned(), str::to_owned);
         Ok(DirGrant { host, guest, access })

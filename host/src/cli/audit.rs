@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::{self, Ui};
@@ -87,18 +88,37 @@ impl Home {
     }
 }
 
-pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
-    let folder = audit::folder(&Home::from_environment()?.state);
+pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let folder = audit::folder(&home.state);
     let parts = audit::parts(&folder).map_err(|error| {
         Failure::usage(format!("the audit log {} cannot be read: {error}", folder.display()))
     })?;
     match given.command {
         Some(Command::Verify) => verify(ui, parts),
-        None => show(ui, given, parts),
+        None => {
+            let Shown { entries: 0, records } = show(ui, given, parts)? else { return Ok(()) };
+            ui::error_line(&match records {
+                _ if !home.operators_config(global).audit.enabled => format!(
+                    "no entries: the audit log is off; set `enabled = true` below `[audit]` in {}",
+                    home.operators_file(global).display()
+                ),
+                0 => format!("no entries: the audit log {} is empty", folder.display()),
+                _ => format!("no entries: none of {records} records is what was asked for"),
+            });
+            Ok(())
+        }
     }
 }
 
-fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<(), Failure> {
+/// How much was shown.
+struct Shown {
+    entries: usize,
+    /// Of so many records that there are.
+    records: usize,
+}
+
+fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<Shown, Failure> {
     let most = match given {
         Arguments { all: true, .. } => None,
         Arguments { last: Some(last), .. } => Some(*last),
@@ -106,25 +126,30 @@ fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<(), Failure> {
         _ => Some(ENTRIES),
     };
     let (mut changes, mut selected) = (Changes::default(), most.map(Selected::new));
+    let mut shown = Shown { entries: 0, records: 0 };
     for part in parts {
         let name = part.name.clone();
         for (number, record) in audit::read(part) {
             match record {
                 Ok(record) => {
+                    shown.records += 1;
                     let is_entry = changes.has(&record) || given.all;
                     if !is_entry || !is_meant(given, &record) {
                         continue;
                     }
                     match &mut selected {
                         Some(selected) => selected.push(record),
-                        None => print(ui, &record)?,
+                        None => {
+                            print(ui, &record)?;
+                            shown.entries += 1;
+                        }
                     }
                 }
                 Err(damage) => damaged(&name, number, &damage),
             }
         }
     }
-    let Some(selected) = selected else { return Ok(()) };
+    let Some(selected) = selected else { return Ok(shown) };
     let (count, entries) = (selected.count(), selected.into_entries());
     for record in &entries {
         print(ui, record)?;
@@ -135,7 +160,7 @@ fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<(), Failure> {
             entries.len()
         ));
     }
-    Ok(())
+    Ok(Shown { entries: count, ..shown })
 }
 
 fn print(ui: &Ui, record: &Record) -> Result<(), Failure> {

@@ -1,20 +1,26 @@
 //! `toolhost call`
 
 mod batch;
+mod given;
 
-use std::io::Read;
-use std::path::Path;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::home::Home;
 use super::ui::{self, Ui};
 use super::{Global, approve, host_with_tool};
 use crate::arguments;
+use crate::limits::Bytes;
 use crate::registry::Catalog;
 use crate::session::SessionSettings;
 use crate::tool::{Call, Class, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
+
+/// Bytes that are read of arguments where the configuration is not known yet: as many as
+/// `arguments_bytes_max` can allow.
+const READ_BYTES_MAX: Bytes = Bytes(64 << 20);
 
 /// Calls one tool and prints its answer.
 ///
@@ -60,17 +66,19 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
-    let dirs =
-        given.dir.iter().map(|dir| super::grant::read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
-    let dirs: Vec<String> = dirs.iter().map(ToString::to_string).collect();
+    let dirs = given.dir.iter().map(|dir| read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
+    let settings = Home::from_environment()?.settings(global)?;
+    let limits = &settings.config.limits;
     if let Some(file) = &given.batch {
-        let text = if file == "-" { read_text(file)? } else { read_file(file)? };
-        return batch::run(ui, global, &text, &dirs).await;
+        let lines = given::lines(file, limits)?;
+        return batch::run(ui, settings, lines, &dirs).await;
     }
     let tool = given.tool.as_deref().unwrap_or_default();
-    let pairs = given.arg.iter().map(|pair| read_pair(pair)).collect::<Result<Vec<_>, _>>()?;
-    let text = given.arguments.as_deref().map(read_text).transpose()?;
-    let host = host_with_tool(ui, global, tool).await?;
+    let allowed = limits.arguments_bytes_max;
+    let pairs = given.arg.iter().map(|pair| read_pair(pair, allowed));
+    let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+    let text = given.arguments.as_deref().map(|text| given::text(text, allowed)).transpose()?;
+    let host = host_with_tool(ui, settings, tool).await?;
     let arguments = match text {
         Some(text) => text,
         None => from_pairs(&host.catalog(), tool, &pairs),
@@ -124,7 +132,21 @@ fn from_pairs(catalog: &Catalog, tool: &str, pairs: &[(String, String)]) -> Stri
     Value::Object(arguments::from_pairs(pairs, parameters.unwrap_or(&Value::Null))).to_string()
 }
 
-fn read_pair(pair: &str) -> Result<(String, String), Failure> {
+/// Reads a directory grant for this call. One that is not there is wrong usage, as for
+/// `toolhost grant`.
+fn read_dir(text: &str) -> Result<String, Failure> {
+    let grant = super::grant::read_dir(text)?;
+    let found = std::fs::metadata(&grant.host).and_then(|found| match found.is_dir() {
+        true => Ok(()),
+        false => Err(ErrorKind::NotADirectory.into()),
+    });
+    found.map_err(|error| {
+        Failure::usage(format!("{} cannot be granted: {error}", grant.host.display()))
+    })?;
+    Ok(grant.to_string())
+}
+
+fn read_pair(pair: &str, allowed: Bytes) -> Result<(String, String), Failure> {
     let Some((key, value)) = pair.split_once('=') else {
         return Err(Failure::usage(format!("`--arg {pair}` has no `=`"))
             .hint("write `--arg KEY=VALUE`, or give all arguments as one JSON object"));
@@ -132,28 +154,14 @@ fn read_pair(pair: &str) -> Result<(String, String), Failure> {
     let value = match value.strip_prefix('@') {
         None => value.to_owned(),
         Some(rest) if rest.starts_with('@') => rest.to_owned(),
-        Some(file) => read_file(file)?,
+        Some(file) => given::of_file(file, allowed)?,
     };
     Ok((key.to_owned(), value))
 }
 
+/// Reads arguments, or what stands in their place, before it is known how large they may be.
 pub(super) fn read_text(given: &str) -> Result<String, Failure> {
-    match given.strip_prefix('@') {
-        Some(file) => read_file(file),
-        None if given == "-" => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
-            Ok(text)
-        }
-        None => Ok(given.to_owned()),
-    }
-}
-
-fn read_file(file: &str) -> Result<String, Failure> {
-    std::fs::read_to_string(Path::new(file))
-        .map_err(|error| Failure::usage(format!("the file {file} cannot be read: {error}")))
+    given::text(given, READ_BYTES_MAX)
 }
 
 pub(super) fn print_output(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {

@@ -128,8 +128,9 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         ));
     }
     let settings = home.settings(global)?;
+    let rules = settings.directory_rules();
     for dir in &grants.dirs {
-        plugin::check_grant(dir, &settings.directories).map_err(Failure::usage)?;
+        plugin::check_grant(dir, &rules).map_err(Failure::usage)?;
     }
     let rest = grants.flags().join(" ");
     let command = Command { name: "grant", rest: &rest, of_gone: false };

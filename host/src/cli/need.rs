@@ -32,8 +32,8 @@ fn flags(need: &Need, grants: &Grants) -> Option<Vec<String>> {
         Kind::Dirs => {
             let access = if value["access"] == "rw" { "rw" } else { "ro" };
             vec![match value["path"].as_str() {
-                Some(path) if path != "*" => format!("HOST={path}:{access}"),
-                _ => format!("HOST:{access}"),
+                Some(path) if path != "*" => format!("DIR={path}:{access}"),
+                _ => format!("DIR:{access}"),
             }]
         }
         Kind::Http => {

@@ -8,7 +8,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Global;
 use super::failure::Failure;
@@ -23,6 +23,10 @@ use view::{Known, Plugin, Tool, View};
 
 /// How often the log is looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// What is lately: as long as calls are counted.
+const LATELY: Duration = Duration::from_secs(5 * 60);
+/// Bytes at the end of the log that are looked at for what was written lately.
+const TAIL_BYTES: u64 = 256 << 10;
 
 /// Shows what all toolhost processes of this user do: plugins and their states, calls and how long
 /// they take, refusals, loads.
@@ -75,17 +79,50 @@ impl Source<'_> {
 
     /// What to say as long as there is no event.
     fn notice(&self) -> Result<String, Failure> {
-        let file = self.home.operators_file(self.global);
-        if !self.home.config(self.global)?.audit.enabled {
-            return Ok(format!(
-                "The audit log is off, so no calls can be seen: set `enabled = true` below `[audit]` in {}.",
-                file.display()
-            ));
-        }
-        Ok(format!(
+        let is_on = self.home.config(self.global)?.audit.enabled;
+        Ok(if is_on { self.quiet() } else { self.off() })
+    }
+
+    /// What to say before events come line by line.
+    fn beginning(&self) -> Result<String, Failure> {
+        Ok(match self.home.config(self.global)?.audit.enabled {
+            false => self.off(),
+            true if self.was_written_lately()? => format!(
+                "Following the audit log ({}); `toolhost audit` shows what was before.",
+                self.folder().display()
+            ),
+            true => self.quiet(),
+        })
+    }
+
+    fn off(&self) -> String {
+        format!(
+            "The audit log is off, so no calls can be seen: set `enabled = true` below `[audit]` in {}.",
+            self.home.operators_file(self.global).display()
+        )
+    }
+
+    fn quiet(&self) -> String {
+        format!(
             "Nothing was written to the audit log ({}) lately: call a tool, as with `toolhost call TOOL '{{}}'`, or by a client of `toolhost serve`.",
             self.folder().display()
-        ))
+        )
+    }
+
+    /// Tells whether the end of the log has a record of the last few minutes.
+    fn was_written_lately(&self) -> Result<bool, Failure> {
+        let mut log = self.follow(TAIL_BYTES)?;
+        let since = SystemTime::now().checked_sub(LATELY);
+        loop {
+            let records = log.read().map_err(|error| unreadable(&self.folder(), &error))?;
+            if records.is_empty() {
+                return Ok(false);
+            }
+            let mut records = records.into_iter().flatten();
+            if records.any(|record| since.is_none_or(|since| record.time >= since)) {
+                return Ok(true);
+            }
+        }
     }
 
     /// What a host that starts now knows, as `toolhost list` does.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Ready, Shown, SourceStatus};
+use super::{Failed, Ready, Shown, SourceStatus};
 use crate::audit::{Audit, Loaded, Trusted};
 use crate::registry::Catalog;
 use crate::tool::{Origin, SourceId};
@@ -26,7 +26,8 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
             digest: ready.map(|ready| ready.facts.digest.clone()),
             origin: ready.map(|ready| in_a_word(ready.origin)),
             tools: report.map_or(0, |report| report.tools.len()),
-            reason: status.state.as_ref().err().map(ToString::to_string),
+            // Not what its code said: the log goes further than the user's terminal.
+            reason: status.state.as_ref().err().map(Failed::told),
             waits: ready.and_then(|ready| Some(ready.pending.as_ref()?.why.clone())),
             serving: status.kept.as_ref().map(|kept| kept.facts.digest.clone()),
         });

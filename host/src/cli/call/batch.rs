@@ -6,9 +6,13 @@ use serde_json::{Number, Value, json};
 use super::outcome_json;
 use crate::cli::failure::Failure;
 use crate::cli::ui::Ui;
-use crate::cli::{Global, approve, loaded_host};
+use crate::cli::{approve, loaded_with};
+use crate::host::HostSettings;
 use crate::session::{self, SessionSettings};
 use crate::tool::{Call, CallError, Caller, Code, Outcome, Usage};
+
+/// Numbers that are no whole ones of 64 bits lose digits from here on: 2 to the 63rd.
+const EXACT_BELOW: f64 = 9_223_372_036_854_775_808.0;
 
 /// One line.
 #[derive(Debug, Deserialize)]
@@ -39,23 +43,14 @@ impl Id {
     }
 }
 
-/// Runs the calls of `text` in one session and prints an outcome for each, in their order.
+/// Runs the calls of these lines in one session and prints an outcome for each, in their order.
 pub(super) async fn run(
     ui: &Ui,
-    global: &Global,
-    text: &str,
+    settings: HostSettings,
+    lines: Vec<(usize, String)>,
     dirs: &[String],
 ) -> Result<(), Failure> {
-    let host = loaded_host(ui, global).await?;
-    let allowed = host.limits().batch_lines_max.0;
-    let lines: Vec<(usize, &str)> =
-        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
-    if lines.len() > allowed {
-        let given = lines.len();
-        return Err(Failure::usage(format!(
-            "{given} calls exceed `batch_lines_max` of {allowed}; split the file"
-        )));
-    }
+    let host = loaded_with(ui, settings).await?;
     let settings = SessionSettings {
         approver: approve::approver(),
         caller: Some(session::COMMAND_LINE.to_owned()),
@@ -66,12 +61,12 @@ pub(super) async fn run(
     let mut calls = Vec::new();
     let mut read_lines = Vec::new();
     for (number, line) in lines {
-        match read(line, dirs) {
+        match read(&line, dirs) {
             Ok((id, call)) => {
                 calls.push(call);
                 read_lines.push(Ok(id));
             }
-            Err(problem) => read_lines.push(Err(no_call(number + 1, &problem))),
+            Err(problem) => read_lines.push(Err(no_call(number, &problem))),
         }
     }
     let mut outcomes = host.batch(&session, calls).await.into_iter();
@@ -107,6 +102,13 @@ fn with_id(id: Option<Id>, outcome: Value) -> Value {
 fn read(line: &str, dirs: &[String]) -> Result<(Option<Id>, Call), String> {
     let Line { tool, arguments, id } =
         serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if let Some(Id::Number(number)) = &id
+        && number.as_f64().is_some_and(|value| number.is_f64() && value.abs() >= EXACT_BELOW)
+    {
+        return Err(format!(
+            "`id` {number} is beyond 64 bits and would change; write it as a text"
+        ));
+    }
     let arguments = match arguments {
         Value::Null => String::new(),
         Value::String(text) => text,

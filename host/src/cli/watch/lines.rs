@@ -12,7 +12,7 @@ use super::{Source, TICK, View, unreadable};
 pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
     // From now on: what was before, `toolhost audit` shows.
     let mut log = source.follow(0)?;
-    let notice = source.notice()?;
+    let notice = source.beginning()?;
     let mut known =
         ui.while_waiting(source.known(), tokio::sync::watch::channel(Default::default()).1).await?;
     let mut view = View::new(None);
