@@ -72,6 +72,32 @@ fn links_out_of_a_repository_are_not_followed() {
 }
 
 #[test]
+fn a_source_that_leads_out_is_not_read() {
+    let lab = Lab::new();
+    let outside = canary(&lab);
+    symlink(outside.join("folder"), lab.work().join("tools")).expect("a link");
+    symlink(outside.join("folder/plugin.py"), lab.work().join("words.py")).expect("a link");
+    for source in ["./tools", "tools/plugin.py", "./words.py"] {
+        for command in [&["check"][..], &["build", "--yes"], &["dev", "--once", "--yes"]] {
+            let said = lab.run(&[command, &[source]].concat());
+            assert!(!said.starts_with("exit 0\n"), "{command:?} {source}: {said}");
+            assert!(said.contains("leads out of its project by a link"), "{source}: {said}");
+            assert!(!said.contains(CANARY), "{command:?} {source}: {said}");
+        }
+    }
+    assert!(fs::read_dir(lab.plugins()).expect("a folder").next().is_none());
+    // Named itself it is read, wherever it lies; and so is where a link within the project leads.
+    let named = outside.join("folder").to_string_lossy().into_owned();
+    assert!(lab.run(&["check", &named]).contains(CANARY));
+    fs::create_dir(lab.work().join("in")).expect("made");
+    fs::write(lab.work().join("in/plugin.py"), CANARY).expect("written");
+    symlink("in", lab.work().join("link")).expect("a link");
+    for source in ["./link", "in/../in/", "in/plugin.py"] {
+        assert!(lab.run(&["check", source]).contains(CANARY), "{source}");
+    }
+}
+
+#[test]
 fn a_folder_of_plugins_that_leads_out_is_not_read() {
     let lab = Lab::new();
     let outside = canary(&lab);

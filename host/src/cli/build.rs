@@ -1,6 +1,5 @@
 //! `toolhost build`
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -11,7 +10,6 @@ use super::source;
 use super::ui::Ui;
 use crate::author::{self, BuildError, BuildRequest, Built};
 use crate::lock;
-use crate::script;
 
 /// Builds plugins from source into a plugins folder, as components that need nothing else.
 ///
@@ -70,8 +68,7 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     }
     let named = source::read(&arguments.source)?;
     // What is asked about is what is built, wherever links lead by then.
-    let real = fs::canonicalize(named).map(|real| script::whole(&real));
-    let real = real.map_err(|error| Failure::usage(format!("{}: {error}", named.display())))?;
+    let real = source::real(&home, named)?;
     if !author::is_source(&real) {
         return Err(failure(&BuildError::NoSource(named.to_owned())));
     }

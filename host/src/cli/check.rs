@@ -162,8 +162,7 @@ async fn folder(
     folder: &Path,
     (settings, yes): (&HostSettings, bool),
 ) -> Result<Vec<Target>, Failure> {
-    let real = std::fs::canonicalize(folder)
-        .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+    let real = source::real(home, folder)?;
     if MAIN_FILES.iter().any(|file| folder.join(file).is_file()) {
         let name = folder.display().to_string();
         return Ok(vec![Target { name, candidate: candidate(&real, settings)?, _built: None }]);

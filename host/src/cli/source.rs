@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toml_edit::DocumentMut;
@@ -15,7 +16,8 @@ use crate::authority::quoted;
 use crate::lock::{self, Consent, LockError};
 use crate::plugin;
 use crate::read::Place;
-use crate::reload::Folder;
+use crate::reload::{self, Folder};
+use crate::script;
 use crate::tool::Origin;
 
 /// What files that are sources or plugins end in.
@@ -56,6 +58,23 @@ pub(super) fn read(given: &Path) -> Result<&Path, Failure> {
     ));
     Err(failure
         .hint(hint(given).unwrap_or_else(|| format!("name its folder or file, such as ./{shown}"))))
+}
+
+/// Where a source really lies. What a script says is shown and copied, so a link out of the project it
+/// lies in leads to none, as with `toolhost inspect`.
+pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: io::Error| Failure::usage(format!("{}: {error}", named.display()));
+    let whole = script::whole(named);
+    let real = fs::canonicalize(&whole).map_err(failed)?;
+    let is_script = !real.join(MANIFEST).is_file() && script::language(&real).is_some();
+    // `.` and `..` are no links.
+    if is_script && whole.file_name().is_some() {
+        let own = [&home.bundled, &home.plugins];
+        let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
+        let place = reload::place_of(&own, &whole).map_err(failed)?;
+        place.real(&whole).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    Ok(script::whole(&real))
 }
 
 /// Makes sure that somebody has agreed to run the code of this source's author, once for each: asks,

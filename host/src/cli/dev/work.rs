@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::failure::Failure;
 use super::super::home::{Home, PROJECT_PLUGINS};
-use super::super::source::may_write;
+use super::super::source::{may_write, real};
 use super::super::ui::Ui;
 use super::source_folders;
 use crate::author::{self, BuildError, BuildRequest};
@@ -53,8 +53,7 @@ impl Work {
         let usage = |what: &Path, error: std::io::Error| {
             Failure::usage(format!("{}: {error}", what.display()))
         };
-        let source =
-            fs::canonicalize(script::whole(source)).map_err(|error| usage(source, error))?;
+        let source = real(home, source)?;
         let is_rust = source.join("Cargo.toml").is_file();
         if !is_rust && script::language(&source).is_none() {
             return Err(Failure::usage(BuildError::NoSource(source).to_string())
