@@ -72,7 +72,7 @@ use crate::tool::{PluginAddress, PluginId};
 use crate::toolset::{Platform, UserToolset};
 use reader::{Key, Reader};
 
-pub use edit::{rewritten, with_grants, without_grants, without_table_of_id};
+pub use edit::{has_workspace, rewritten, with_grants, without_grants, without_table_of_id};
 pub use plugin::{PluginConfig, Share, Update};
 pub use project::{ProjectFile, parse_project};
 pub use said::Said;

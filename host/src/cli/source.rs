@@ -6,13 +6,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toml_edit::DocumentMut;
-
 use super::failure::Failure;
 use super::home::{CONFIG_FILE, Home, read_project};
 use super::new::BUILT_FROM;
 use super::ui::{self, Ui};
 use crate::authority::quoted;
+use crate::config;
 use crate::lock::{self, Consent, LockError};
 use crate::plugin;
 use crate::read::Place;
@@ -207,11 +206,7 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
 /// and leaves nothing out of it but itself.
 fn is_workspace(manifest: &Path, is_own: bool) -> bool {
     let text = Place::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
-    let manifest: Option<DocumentMut> = text.parse().ok();
-    manifest
-        .as_ref()
-        .and_then(|manifest| manifest.get("workspace"))
-        .is_some_and(|workspace| is_own || workspace.get("exclude").is_none())
+    config::has_workspace(&text, is_own)
 }
 
 #[cfg(test)]
