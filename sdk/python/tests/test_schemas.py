@@ -13,7 +13,7 @@ import unittest
 import uuid
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
 
-from toolhost import BadArguments, DefinitionError, Field, testing
+from toolhost import BadArguments, DefinitionError, Field, testing, tool
 from toolhost.hints import NoSchema, shape_of
 from toolhost.shapes import Defs
 
@@ -143,6 +143,27 @@ class Schemas(unittest.TestCase):
             (Annotated[str, {"contentMediaType": "text/html"}], {**TEXT, "contentMediaType": "text/html"}),
         ]:
             self.assertEqual(schema(hint), expected, hint)
+
+    def test_limits_of_a_number_in_a_text_stand_beside_its_docstring(self):
+        def pay(a: Annotated[decimal.Decimal, Field(ge=0, le=10)],
+                b: Optional[Annotated[decimal.Decimal, Field(ge=0)]] = None,
+                c: Annotated[decimal.Decimal, Field("Of its own.", ge=0)] = decimal.Decimal(0),
+                d: Annotated[decimal.Decimal, Field(ge=0)] = decimal.Decimal(0)) -> str:
+            """Pays.
+
+            Args:
+                a: How much to pay.
+                b: How much to give back.
+                c: Another text.
+            """
+
+        found = tool(pay).__toolhost__.parameters()["properties"]
+        self.assertEqual({name: schema["description"] for name, schema in found.items()}, {
+            "a": "How much to pay. (at least 0, at most 10)",
+            "b": "How much to give back. (at least 0)",
+            "c": "Of its own. (at least 0)",
+            "d": "A number, at least 0.",
+        })
 
     def test_records(self):
         self.assertEqual(schema(Point), {

@@ -394,6 +394,15 @@ class Union(Shape):
         raise _wrong(self, value, path)
 
 
+class Limits(str):
+    """A description that says no more than the limits of a number in a text."""
+
+    def __new__(cls, words: str):
+        made = super().__new__(cls, f"A number, {words}.")
+        made.words = words
+        return made
+
+
 class Constrained(Shape):
     """A shape with a description or limits."""
 
@@ -412,7 +421,7 @@ class Constrained(Shape):
         if limits and schema.get("type") in ("string", ["string", "null"]):
             # JSON Schema compares numbers only: what is a number in a text is told in words.
             words = ", ".join(f"{self.WORDS[name]} {limit}" for name, limit in limits.items())
-            description = f"{description} ({words})" if description else f"A number, {words}."
+            description = f"{description} ({words})" if description else Limits(words)
         else:
             for name, limit in limits.items():
                 schema[self.NUMBERS[name]] = float(limit) if isinstance(limit, decimal.Decimal) else limit
@@ -488,8 +497,12 @@ class Described(Shape):
 
     def schema(self, defs):
         schema = self.inner.schema(defs)
-        text = self.docs.of(self.name)
-        return schema if not text or "description" in schema else {**schema, "description": text}
+        text, own = self.docs.of(self.name), schema.get("description")
+        if text and isinstance(own, Limits):
+            text = f"{text} ({own.words})"
+        elif own is not None:
+            return schema
+        return {**schema, "description": text} if text else schema
 
 
 class Later(Shape):
