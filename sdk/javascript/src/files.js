@@ -134,17 +134,15 @@ function explained(code, path, purpose) {
   if (code === 'no-entry') return `there is no ${purpose === 'list' ? 'directory' : 'file'} \`${path}\``;
   if (code === 'not-directory') return `\`${path}\` is no directory, or lies in what is none`;
   if (code === 'is-directory') return `\`${path}\` is a directory; files.list says what is in it`;
-  if (code === 'not-granted') return `\`${path}\` is in no directory that was granted for that (${granted()}): ${grant(path, purpose)}`;
-  if (FORBIDDEN.includes(code)) return `the host does not let this plugin ${purpose} \`${path}\`: ${grant(path, purpose)}`;
+  if (code === 'not-granted') return `\`${path}\` is in no directory that was granted for that (${granted()}): ${grant(purpose)}`;
+  if (FORBIDDEN.includes(code)) return `the host does not let this plugin ${purpose} \`${path}\`: ${grant(purpose)}`;
   return `\`${path}\` cannot be ${{ read: 'read', write: 'written', list: 'listed' }[purpose]}: ${code}`;
 }
 
-/** Who can help. */
-function grant(path, purpose) {
+/** Who can help. The host alone knows which directory would do, and says so beside this. */
+function grant(purpose) {
   if (host.isNative) return 'a test gives files with withFiles of toolhost-sdk/testing';
-  const folder = purpose === 'list' ? path : path.includes('/') ? path.replace(/\/[^/]*$/, '') || '/' : '.';
-  const [access, ask] = purpose === 'write' ? ['rw', 'writeDirectory'] : ['ro', 'readDirectory'];
-  return `run \`toolhost grant ID --dir ${folder}:${access}\` with the id of this plugin, which must ask for it with need.${ask}('*')`;
+  return `a plugin asks for directories with need.${purpose === 'write' ? 'writeDirectory' : 'readDirectory'}('*'), and the operator grants them`;
 }
 
 /** Gives a handle back; a call may open many. */
