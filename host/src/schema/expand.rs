@@ -263,7 +263,7 @@ pub(super) fn memory(value: &Value) -> u64 {
 }
 
 /// A schema that takes null as well, as OpenAPI says it with `nullable`.
-fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     let refuses_null = |key: &str| {
         matches!(key, "const" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "$dynamicRef")
     };

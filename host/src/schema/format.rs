@@ -9,6 +9,7 @@
 mod anthropic;
 mod gemini;
 mod join;
+mod null;
 mod strict;
 
 use std::fmt;
@@ -210,12 +211,14 @@ fn common(parameters: &Value) -> Value {
 }
 
 /// A schema as registered, with what MCP demands of its root: that it says it is an object, and
-/// that the schemas of its properties are objects.
+/// that the schemas of its properties are objects. Its readers check by JSON Schema, which knows
+/// no `nullable`.
 fn rooted(schema: &Value) -> Value {
     let Value::Object(members) = schema else {
         return json!({ "type": "object", "properties": {} });
     };
     let mut members = members.clone();
+    null::spell_out(&mut members);
     if members.get("type").is_none_or(|name| name != "object") {
         members.insert("type".to_owned(), "object".into());
     }

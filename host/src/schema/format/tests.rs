@@ -253,6 +253,50 @@ fn mcp_gets_the_registered_schema() {
     expected["type"] = "object".into();
     expected["properties"]["a"] = json!({});
     assert_eq!(schema(&registered, Format::Mcp), expected);
+    // Whoever checks by JSON Schema knows no `nullable`.
+    let registered = json!({
+        "type": "object",
+        "properties": {
+            "text": { "type": "string", "nullable": true },
+            "one": { "enum": ["a"], "nullable": true },
+            "two": { "type": ["integer", "null"], "enum": [1, null], "nullable": true },
+            "no": { "type": "string", "nullable": false },
+            "list": { "type": "array", "items": { "const": 1, "nullable": true } },
+            "other": { "$ref": "#/$defs/other", "nullable": true },
+            "nullable": { "type": "boolean" },
+        },
+        "$defs": { "other": { "type": "object", "properties": {
+            "deep": { "type": "number", "nullable": true },
+        } } },
+    });
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "text": { "type": ["string", "null"] },
+            "one": { "enum": ["a", null] },
+            "two": { "type": ["integer", "null"], "enum": [1, null] },
+            "no": { "type": "string", "nullable": false },
+            "list": {
+                "type": "array",
+                "items": { "anyOf": [{ "type": "null" }, { "const": 1 }] },
+            },
+            "other": { "anyOf": [{ "type": "null" }, { "$ref": "#/$defs/other" }] },
+            "nullable": { "type": "boolean" },
+        },
+        "$defs": { "other": { "type": "object", "properties": {
+            "deep": { "type": ["number", "null"] },
+        } } },
+    });
+    let definition = Definition {
+        name: "t".to_owned(),
+        description: String::new(),
+        parameters: registered.clone(),
+        output: Some(registered),
+        annotations: Annotations::default(),
+    };
+    let listed = definition.render(Format::Mcp);
+    assert_eq!(listed["inputSchema"], expected);
+    assert_eq!(listed["outputSchema"], expected);
     let hints =
         Annotations { read_only: Some(true), open_world: Some(false), ..Default::default() };
     let definition = Definition {
