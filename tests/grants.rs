@@ -425,8 +425,12 @@ async fn a_tool_without_any_directory_is_told_of() {
     let host = Lab::new().with("probe.wasm", guest("probe")).host().await;
     for (path, told) in [
         (
-            "/data/file",
-            "/data/file is not granted, and no directory is: run `toolhost grant probe --dir /data:ro`",
+            "/usr/none",
+            "/usr/none is not granted, and no directory is: run `toolhost grant probe --dir /usr:ro`",
+        ),
+        (
+            "/none/file",
+            "/none/file is not granted, and no directory is: no directory that holds it can be granted; move it into one that can",
         ),
         (
             "/",

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::serve::client::Client;
 use crate::support::{Lab, guest};
@@ -116,9 +116,9 @@ fn a_refusal_names_what_is_granted() {
         (
             ".",
             "look",
-            "/usr/lib/file",
+            "/usr/lib/none",
             &["data:ro", "sub=/in:ro"],
-            "/usr/lib/file is not granted, but HOME/project/data:ro, /in:ro are: run `toolhost grant probe --dir /usr/lib:ro`",
+            "/usr/lib/none is not granted, but HOME/project/data:ro, /in:ro are: run `toolhost grant probe --dir /usr/lib:ro`",
         ),
         (
             ".",
@@ -141,6 +141,82 @@ fn a_refusal_names_what_is_granted() {
     // Who asks for none hears of none.
     let said = call(&lab, ".", "fail", "data/file", &[]);
     assert!(!said.contains("granted"), "{said}");
+}
+
+#[test]
+fn a_refusal_names_the_narrowest_directory_that_is_there() {
+    let lab = lab().with("files.wasm", guest("files"));
+    lab.record_bundled("files");
+    for (from, path, directory) in [
+        (".", "sub", "HOME/project/sub"),
+        (".", "sub/none/x", "HOME/project/sub"),
+        ("data/deep", "..", "HOME/project/data"),
+        ("data/deep", "../../sub/file", "HOME/project/sub"),
+        ("data", "../sub", "HOME/project/sub"),
+        (".", "/etc", "/etc"),
+        (".", "/etc/none", "/etc"),
+    ] {
+        for tool in ["look", "search_files"] {
+            let arguments = match tool {
+                "look" => json!({ "text": path }),
+                _ => json!({ "path": path, "pattern": "x" }),
+            };
+            let said = told(&lab, from, tool, &arguments, &[]);
+            let expected = " is not granted, and no directory is: run `toolhost grant ";
+            assert!(said.contains(expected), "{tool} {path}: {said}");
+            assert!(said.contains(&format!("--dir {directory}:ro`")), "{tool} {path}: {said}");
+            let outcome = serde_json::Deserializer::from_str(&said).into_iter::<Value>().next();
+            let outcome = outcome.expect("an outcome").expect("JSON");
+            assert_eq!(outcome["refusals"].as_array().map(Vec::len), Some(1), "{said}");
+        }
+    }
+}
+
+#[test]
+fn what_is_neither_here_nor_said_is_no_refusal() {
+    let python = r#"
+import json
+
+from toolhost import log, need, tool
+
+need.read_directory("*", reason="to read")
+need.write_directory("*", reason="to write")
+
+@tool
+def fail_py(text: str) -> str:
+    """Fails in a module of Python.
+
+    Args:
+        text: What is no JSON.
+    """
+    log.info("here")
+    try:
+        open("/usr/none/x")
+    except OSError:
+        return json.loads(text)
+
+@tool
+def write_py() -> str:
+    """Writes where nobody said."""
+    open("report.txt", "w")
+"#;
+    let lab = lab().with("files.wasm", guest("files")).with("py.py", python);
+    lab.record_bundled("files");
+    let data = format!("{}:ro", lab.work().join("data").display());
+    // Also in the folder of the script, whose name Python looks for to show a line.
+    for (from, tool, arguments, ok) in [
+        (".", "search_files", json!({ "path": "data", "pattern": "inside" }), true),
+        ("data", "search_files", json!({ "path": ".", "pattern": "inside" }), true),
+        (".", "fail_py", json!({ "text": "{" }), false),
+        ("plugins", "fail_py", json!({ "text": "." }), false),
+    ] {
+        let said = told(&lab, from, tool, &arguments, &[&data]);
+        assert!(said.contains(if ok { "\"ok\": true" } else { "JSONDecodeError" }), "{said}");
+        assert!(said.contains("\"refusals\": []") && !said.contains("granted"), "{said}");
+    }
+    // What would be made is.
+    let said = told(&lab, ".", "write_py", &json!({}), &["data:ro"]);
+    assert!(said.contains("HOME/project/report.txt is not granted, but HOME/project/data:ro is: no directory that holds it can be granted"), "{said}");
 }
 
 #[test]
@@ -203,15 +279,104 @@ tool(read_js);
 
 /// Calls a script's tool from a folder of the project.
 fn script(lab: &Lab, from: &str, tool: &str, path: &str, dirs: &[&str]) -> String {
+    told(lab, from, tool, &json!({ "path": path }), dirs)
+}
+
+/// Calls a tool from a folder of the project, with these arguments.
+fn told(lab: &Lab, from: &str, tool: &str, arguments: &Value, dirs: &[&str]) -> String {
     // Makes the runners, if they are not there.
     lab.run(&["list"]);
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
     command.current_dir(lab.work().join(from)).arg("--plugins").arg(lab.plugins());
-    command.args(["call", tool, &json!({ "path": path }).to_string()]);
+    command.args(["call", tool, "--json", &arguments.to_string()]);
     command.args(dirs.iter().flat_map(|dir| ["--dir", *dir]));
     let output = command.output().expect("the program");
     let said = [output.stdout, output.stderr].concat();
     String::from_utf8(said).expect("UTF-8").replace(&*lab.home().to_string_lossy(), "HOME")
+}
+
+#[test]
+fn python_resolves_paths_as_it_opens_them() {
+    let python = r#"
+import os
+import pathlib
+
+from toolhost import need, tool
+
+need.read_directory("*", reason="to read")
+need.write_directory("*", reason="to write")
+
+WHOLE = {
+    "resolve": lambda path: pathlib.Path(path).resolve(),
+    "absolute": lambda path: pathlib.Path(path).absolute(),
+    "abspath": os.path.abspath,
+    "bytes": lambda path: os.path.abspath(os.fsencode(path)),
+    "realpath": os.path.realpath,
+    "cwd": lambda path: os.path.join(os.getcwd(), path),
+}
+
+@tool
+def read_py(path: str) -> str:
+    """Reads a file.
+
+    Args:
+        path: The file.
+    """
+    return " ".join(f"{name}:{open(whole(path)).read()}" for name, whole in WHOLE.items()) + " " + os.getcwd()
+
+@tool
+def write_py(path: str) -> str:
+    """Writes a file.
+
+    Args:
+        path: The file.
+    """
+    pathlib.Path(path).resolve().write_text("written")
+
+@tool
+def move_py(path: str) -> str:
+    """Reads a file from its own directory.
+
+    Args:
+        path: The file.
+    """
+    os.chdir(os.path.dirname(path))
+    return open(os.path.basename(path)).read() + " " + os.getcwd()
+"#;
+    let lab = lab().with("py.py", python);
+    fs::write(lab.work().join("data/deep/file"), "deep").expect("written");
+    let data = lab.work().join("data").display().to_string();
+    for dirs in [format!("{data}:rw"), format!("{data}=/in:rw")] {
+        for (from, path, text) in [
+            ("data/deep", "../file", "inside"),
+            ("sub", "../data/file", "inside"),
+            (".", "data/deep/file", "deep"),
+        ] {
+            let said = script(&lab, from, "read_py", path, &[&dirs]);
+            for name in ["resolve", "absolute", "abspath", "bytes", "realpath", "cwd"] {
+                assert!(
+                    said.contains(&format!("{name}:{text}")),
+                    "{name} of {path} from {from}: {said}"
+                );
+            }
+            let working = match from {
+                "data/deep" if dirs.contains('=') => "/in/deep\"".to_owned(),
+                "." => "HOME/project\"".to_owned(),
+                from => format!("HOME/project/{from}\""),
+            };
+            assert!(said.contains(&format!(" {working}")), "{said}");
+        }
+        script(&lab, "data/deep", "write_py", "../out", &[&dirs]);
+        assert_eq!(fs::read_to_string(lab.work().join("data/out")).expect("written"), "written");
+        assert!(!lab.work().join("data/deep/out").exists());
+        fs::remove_file(lab.work().join("data/out")).expect("removed");
+    }
+    let data = format!("{data}:ro");
+    let said = script(&lab, "sub", "move_py", "../data/deep/file", &[&data]);
+    assert!(said.contains("deep HOME/project/data/deep"), "{said}");
+    // It is a name, and no grant.
+    let said = script(&lab, "sub", "read_py", "../sub/file", &[&data]);
+    assert!(said.contains("HOME/project/sub/file is not granted, but"), "{said}");
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn what_was_tried_is_printed_as_grants() {
               the store of plugin:hostile (is not granted)  [kv]
               the secret KEY (is not granted)  [secrets=KEY@*.test:*:header=x-key]
               the secret OTHER (is nothing that this tool of plugin:hostile asks for, so no grant would help)  [secrets=OTHER]
-              /out/x (is not granted, and no directory is)  [no directory that would do can be granted]
               GET https://api.test/v1 (is not granted)  [http=https://api.test]
+              a path that is not on this machine
 
             It did not come to everything it asks for:
               asks for secrets {"name":"KEY","hosts":["*.test:*","localhost:*"],"header":"x-key"}: to steal it; to grant it, run `toolhost grant hostile --secret 'KEY@localhost:*:header=x-key'`
@@ -137,9 +137,26 @@ tool(read_js);
             assert!(line.contains("[no directory that would do can be granted]"), "{said}");
         }
     }
+    // Below what was said, what is not there is as unknown as elsewhere; and above it, it is said.
+    let said = probe("py.py", "read_py", ".");
+    assert!(said.contains("HOME/project (") && said.contains("dirs=HOME/project:ro"), "{said}");
+    assert!(!said.contains("HOME/project/0"), "{said}");
+    let said = probe("py.py", "read_py", "../project/data/..");
+    assert!(said.contains("HOME/project (") && said.contains("dirs=HOME/project:ro"), "{said}");
     let said = probe("py.py", "read_py", "data/file");
     assert!(said.contains("not on this machine"), "{said}");
     assert!(said.contains("/usr/bin/env") && said.contains("dirs=/usr/bin:ro"), "{said}");
+}
+
+#[test]
+fn the_directory_above_is_named() {
+    let lab = lab().with("files.wasm", guest("files"));
+    let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+    command.current_dir(lab.work().join("data")).arg("probe").arg(lab.plugins().join("files.wasm"));
+    let output = command.args(["search_files", r#"{"path": "..", "pattern": "x"}"#]).output();
+    let said = String::from_utf8(output.expect("the program").stdout).expect("UTF-8");
+    let said = said.replace(&*lab.home().to_string_lossy(), "HOME");
+    assert!(said.contains("HOME/project (") && said.contains("dirs=HOME/project:ro"), "{said}");
 }
 
 #[test]

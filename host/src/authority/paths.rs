@@ -37,24 +37,15 @@ pub fn lead(
     working: Option<&str>,
     places: &[Place<'_>],
 ) -> Option<(usize, String)> {
-    let absolute = || {
-        let steps = Steps::absolute(path);
-        narrowest(&steps, places, |place| Some(Steps::of(place.guest)))
+    let named = |steps: &Steps<'_>| {
+        narrowest(steps, places, |place| Some(Steps::of(place.guest)))
+            .or_else(|| narrowest(steps, places, |place| place.host.to_str().map(Steps::of)))
+            .or_else(|| narrowest(steps, places, |place| place.real.to_str().map(Steps::of)))
     };
+    let absolute = || named(&Steps::absolute(path));
     let relative = || {
-        narrowest(&Steps::relative(path), places, |place| Some(Steps::of(place.guest))).or_else(
-            || {
-                let whole = whole(path, working?);
-                let steps = Steps::of(&whole);
-                narrowest(&steps, places, |place| Some(Steps::of(place.guest)))
-                    .or_else(|| {
-                        narrowest(&steps, places, |place| place.host.to_str().map(Steps::of))
-                    })
-                    .or_else(|| {
-                        narrowest(&steps, places, |place| place.real.to_str().map(Steps::of))
-                    })
-            },
-        )
+        narrowest(&Steps::relative(path), places, |place| Some(Steps::of(place.guest)))
+            .or_else(|| named(&Steps::of(&whole(path, working?))))
     };
     match meant {
         Meant::Absolute => absolute(),
@@ -77,21 +68,36 @@ pub fn is_above<'a>(path: &str, mut others: impl Iterator<Item = &'a str>) -> bo
     others.any(is_above)
 }
 
-/// Tells whether a path, which came without its first slash, was said in these arguments, and how:
-/// it, or a directory above it, is one of their texts.
-pub fn meant(path: &str, texts: &[String]) -> Option<Meant> {
-    let (as_absolute, as_relative) = (Steps::absolute(path), Steps::relative(path));
-    let said = |is_absolute: bool, path: &Steps<'_>| {
-        texts.iter().any(|text| {
-            text.starts_with('/') == is_absolute && path.below(&Steps::of(text)).is_some()
+/// Tells how a path, which came without its first slash, was said in these arguments, if it was:
+/// it, or a directory above it, is one of their texts. The more exact one counts.
+pub fn meant(path: &str, texts: &[String], working: Option<&str>) -> Option<Meant> {
+    let working = working.unwrap_or("/");
+    let said = |is_absolute: bool, is_exact: bool| {
+        let path = whole(path, if is_absolute { "/" } else { working });
+        let path = Steps::of(&path);
+        texts.iter().filter(|text| text.starts_with('/') == is_absolute).any(|text| {
+            let said = said(text, working);
+            match path.below(&Steps::of(&said)).as_deref() {
+                Some(".") => true,
+                // Below the root, `.` or `..` is whatever there is.
+                Some(_) => !is_exact && !Steps::of(text).names.is_empty(),
+                None => false,
+            }
         })
     };
-    match (said(true, &as_absolute), said(false, &as_relative)) {
-        (true, false) => Some(Meant::Absolute),
-        (false, true) => Some(Meant::Relative),
-        (true, true) => Some(Meant::Either),
-        (false, false) => None,
-    }
+    [true, false].into_iter().find_map(|is_exact| {
+        match (said(true, is_exact), said(false, is_exact)) {
+            (true, false) => Some(Meant::Absolute),
+            (false, true) => Some(Meant::Relative),
+            (true, true) => Some(Meant::Either),
+            (false, false) => None,
+        }
+    })
+}
+
+/// A text of arguments as the absolute path that it is, if it is one.
+pub fn said(text: &str, working: &str) -> String {
+    whole(text, if text.starts_with('/') { "/" } else { working })
 }
 
 /// The names on a path, without `.`, and without `..` as far as something stands before it.
@@ -194,7 +200,8 @@ mod tests {
         check(&["/w/sub", "/x=."], "a", Either, Some((1, "a")));
         // Nobody need say it as the plugin sees it.
         check(&["/w/sub/data=/in"], "data/a", Relative, Some((0, "a")));
-        check(&["/w/sub/data=/in"], "w/sub/data/a", Absolute, None);
+        check(&["/w/sub/data=/in"], "w/sub/data/a", Absolute, Some((0, "a")));
+        check(&["/w/sub/data=/in", "/x=/w/sub"], "w/sub/data/a", Absolute, Some((1, "data/a")));
         // What is absolute is not of here.
         check(&["/w/sub/data"], "data/a", Absolute, None);
         check(&["/w/sub/data", "/data"], "data/a", Absolute, Some((1, "a")));
@@ -206,14 +213,22 @@ mod tests {
 
     #[test]
     fn arguments_tell_how_a_path_was_meant() {
-        let texts = ["/data/x", "./in", "src"].map(str::to_owned);
-        let check = |path: &str, expected| assert_eq!(meant(path, &texts), expected, "{path}");
+        let texts = ["/data/x", "./in", "src", "..", "/"].map(str::to_owned);
+        let check = |path: &str, expected| {
+            assert_eq!(meant(path, &texts, Some("/w/sub")), expected, "{path}");
+        };
         check("data/x", Some(Meant::Absolute));
         check("data/x/y", Some(Meant::Absolute));
         check("data", None);
         check("in/a", Some(Meant::Relative));
         check("src/../src/a", Some(Meant::Relative));
         check("etc/passwd", None);
+        check("..", Some(Meant::Either));
+        check("../sub/..", Some(Meant::Either));
+        check("../x", None);
+        check(".", Some(Meant::Absolute));
+        assert_eq!(said("../x", "/w/sub"), "/w/x");
+        assert_eq!(said("/x/", "/w/sub"), "/x");
         assert_eq!(whole("../a", "/w/sub"), "/w/a");
         assert!(is_above("w", ["/w/sub"].into_iter()) && is_above("/", ["/w"].into_iter()));
         assert!(!is_above("x", ["/w/sub"].into_iter()) && !is_above("/w", ["/w"].into_iter()));

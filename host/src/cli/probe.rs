@@ -5,7 +5,7 @@ mod tried;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Global;
@@ -85,6 +85,12 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
             })
             .collect();
         report["elsewhere"] = json!(tried.elsewhere);
+        let told: Vec<String> =
+            tried.attempts.iter().map(|(refusal, _)| refusal.to_string()).collect();
+        if let Some(Value::Array(refused)) = report.pointer_mut("/error/refused") {
+            refused.retain(|sentence| told.iter().any(|told| sentence == told));
+        }
+        report["refusals"] = json!(told);
         report["idle"] = json!(probed.idle);
         return ui.json(&report);
     }

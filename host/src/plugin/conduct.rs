@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::directories::{Directory, DirectoryRules};
+use super::directories::{self, Directory, DirectoryRules};
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
-use crate::authority::{self, Access, DirGrant, Kind, Sides};
+use crate::authority::{Access, DirGrant, Kind, Sides};
 use crate::limits::Limits;
 use crate::text;
 use crate::tool::{Meter, Refusal};
@@ -112,21 +112,21 @@ impl Conduct {
         }
     }
 
-    /// Remembers that a path is in no directory that was granted. `directory` is the one that a
-    /// grant would have to name.
+    /// Remembers that a path is in no directory that was granted.
     pub(super) fn lacks_directory(
         &self,
         rules: &DirectoryRules,
-        directory: &Path,
         access: Access,
         what: &str,
     ) -> String {
+        let directory = directories::narrowest(Path::new(what));
+        let guest = directory.display().to_string();
+        let wanted = DirGrant { host: directory.to_owned(), guest, access };
         let grant = format!("{}:{access}", directory.display());
         if !self.rights.asks.contains(&Kind::Dirs) {
             return self.not_asked(Kind::Dirs, &grant, what);
         }
-        let may = directory.parent().is_some()
-            && authority::refusal(directory, access, &rules.own).is_none();
+        let may = directory.parent().is_some() && directories::check(&wanted, rules).is_ok();
         let repair = match may {
             true => {
                 let flag = Kind::Dirs.flag_for(&grant);

@@ -156,6 +156,12 @@ pub fn check(grant: &DirGrant, rules: &DirectoryRules) -> Result<(), String> {
     Directory::open(grant, rules).map(|_| ())
 }
 
+/// The narrowest directory that is there and holds a path: itself, if it is one, since what is to
+/// be made is made in what is there.
+pub fn narrowest(path: &Path) -> &Path {
+    path.ancestors().find(|above| above.is_dir()).unwrap_or(path)
+}
+
 /// A path that leads to the open directory itself.
 #[cfg(target_os = "linux")]
 fn handle_path(handle: &Dir, _: &Path) -> PathBuf {

@@ -209,6 +209,7 @@ impl Guest {
             roots: &mut self.roots,
             names: &mut self.names,
             has_names: self.is_probed || self.conduct.rights.may_have_directories(),
+            is_probed: self.is_probed,
         }
     }
 

@@ -153,6 +153,14 @@ class Scripts(unittest.TestCase):
                 loaded.call("one", {"text": ""})
         self.assertIn("return {}['x']", memory.logged[0][1])
 
+    def test_errors_of_calls_look_for_no_file(self):
+        self.write(plugin="import json\n" + TOOL + "json.loads(text)")
+        with testing.Plugin(self.folder) as loaded, testing.fresh() as memory:
+            with mock.patch("os.stat", side_effect=AssertionError), mock.patch("tokenize.open", side_effect=AssertionError):
+                with self.assertRaisesRegex(ToolError, r"^JSONDecodeError: .* \(plugin\.py:6\)$"):
+                    loaded.call("one", {"text": "{"})
+        self.assertIn("json.loads(text)\n", memory.logged[0][1])
+
     def test_what_is_no_script(self):
         with self.assertRaisesRegex(LoadError, "is no plugin"):
             testing.Plugin(self.folder)

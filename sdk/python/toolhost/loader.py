@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import linecache
 import posixpath
 import sys
 import traceback
@@ -180,14 +181,31 @@ def where(error: BaseException) -> str | None:
 
 def trace(error: BaseException) -> str:
     """Returns a traceback without the frames of the SDK."""
+    told = _told(error)
     lines = ["Traceback (most recent call last):\n"]
-    lines += traceback.format_list([frame for frame in _frames(error) if not _is_sdk(frame.filename)])
-    lines += traceback.format_exception_only(type(error), error)
+    lines += traceback.format_list([_with_line(frame) for frame in told.stack if not _is_sdk(frame.filename)])
+    lines += told.format_exception_only()
     return "".join(lines).rstrip()
 
 
 def _frames(error: BaseException):
-    return traceback.extract_tb(error.__traceback__)
+    return _told(error).stack
+
+
+def _told(error: BaseException) -> traceback.TracebackException:
+    # No line is looked up: Python would look for its own files in the caller's directories.
+    return traceback.TracebackException(type(error), error, error.__traceback__, lookup_lines=False, compact=True)
+
+
+def _with_line(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+    """Returns a frame whose line is known, and nowhere looked for."""
+    if Script.current is None:
+        return frame
+    text = Script.current.texts.get(frame.filename)
+    if text is None:
+        return traceback.FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False, line="")
+    linecache.cache[frame.filename] = (len(text), None, text.splitlines(keepends=True), frame.filename)
+    return frame
 
 
 def _is_sdk(filename: str) -> bool:

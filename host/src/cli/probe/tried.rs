@@ -1,13 +1,13 @@
 //! What a probed tool tried in vain, as far as it is worth telling: paths that are on this machine
 //! or that it was told of, and grants that could be given.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::authority::{self, DirGrant, Grants, Kind, paths};
 use crate::host::Probed;
-use crate::plugin::{DirectoryRules, check_grant};
+use crate::plugin::{DirectoryRules, check_grant, narrowest_directory};
 use crate::tool::Refusal;
 
 /// What a tool tried in vain.
@@ -72,21 +72,16 @@ impl Machine<'_> {
             || Path::new(path).symlink_metadata().is_ok()
             || says(self.arguments, &mut |text| {
                 let working = self.rules.working.as_deref().and_then(Path::to_str);
-                let whole = match (text.starts_with('/'), working) {
-                    (false, Some(working)) => paths::whole(text, working),
-                    _ => paths::whole(text, "/"),
-                };
-                Path::new(path).starts_with(whole)
+                path == paths::said(text, working.unwrap_or("/"))
             })
     }
 
     /// The narrowest directory that would do and that can be granted.
     fn narrowest(&self, path: &str, grant: &str) -> Option<DirGrant> {
         let grant = DirGrant::parse(grant, None).ok()?;
-        let is_itself = Path::new(path).is_absolute() && Path::new(path).is_dir();
-        let wanted = if is_itself { PathBuf::from(path) } else { grant.host.clone() };
-        // What is to be made is made in what is there.
-        let host = wanted.ancestors().find(|above| above.is_dir())?.to_owned();
+        let wanted = Path::new(path);
+        let wanted = if wanted.is_absolute() { wanted } else { &grant.host };
+        let host = narrowest_directory(wanted).to_owned();
         let guest = match host == grant.host {
             true => grant.guest.clone(),
             false => host.to_str()?.to_owned(),

@@ -55,6 +55,8 @@ pub(crate) struct Files<'a> {
     pub(crate) names: &'a mut Names,
     /// Paths that lead into no granted directory are heard all the same.
     pub(crate) has_names: bool,
+    /// The tool is probed.
+    pub(crate) is_probed: bool,
 }
 
 /// How a path is used.

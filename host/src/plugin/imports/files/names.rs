@@ -2,7 +2,7 @@
 //! a relative one is of the working directory, and one that is not granted is refused by the host,
 //! which knows what is, and not by the guest's C library, which does not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(crate) struct Names {
     rules: Arc<DirectoryRules>,
     /// The texts in the arguments of the call.
     texts: Vec<String>,
+    /// The same as paths, absolute ones.
+    said: Vec<String>,
     bases: Vec<(u32, Base)>,
     /// A handle of each granted directory that the guest does not have, and so cannot close.
     own: Vec<u32>,
@@ -63,6 +65,9 @@ impl Names {
     pub(crate) fn said(&mut self, arguments: &str) {
         let arguments = serde_json::from_str(arguments).unwrap_or_default();
         gather(&arguments, &mut self.texts);
+        let working = self.working().unwrap_or("/").to_owned();
+        let texts = self.texts.iter().filter(|text| !text.is_empty());
+        self.said = texts.map(|text| paths::said(text, &working)).collect();
     }
 
     /// The number will stand for something else.
@@ -88,36 +93,77 @@ impl Names {
         self.rules.working.as_deref().and_then(Path::to_str)
     }
 
-    /// A path as an absolute one, if it is worth telling: it was said in the arguments, or it may
-    /// be of this machine. What an interpreter looks for among its own files is not.
+    /// A path as an absolute one, if it is worth telling: it was said in the arguments, or it is on
+    /// this machine, or would be made there. What an interpreter looks for among its own files is not.
     fn shown(
         &self,
         path: &str,
         meant: Meant,
-        is_directory: bool,
+        what: Use<'_>,
         places: &[Place<'_>],
+        is_probed: bool,
     ) -> Option<String> {
-        let said = paths::meant(path, &self.texts);
-        let first = |path: &str| {
-            let first = path.split('/').find(|name| !matches!(*name, "" | "." | ".."));
-            first.unwrap_or_default().to_owned()
+        let is_there = |path: &str| match what.access {
+            Access::Read => self.is_there(path),
+            // It may be made.
+            Access::Write => Path::new(path)
+                .parent()
+                .and_then(Path::to_str)
+                .is_none_or(|path| self.is_there(path)),
         };
-        let absolute = || paths::whole(path, "/");
-        let relative = || self.working().map(|working| paths::whole(path, working));
-        let is_there = |path: &str| Path::new("/").join(first(path)).symlink_metadata().is_ok();
-        let shown = match said.filter(|_| meant == Meant::Either).unwrap_or(meant) {
-            Meant::Absolute => absolute(),
-            Meant::Relative => relative().unwrap_or_else(absolute),
-            Meant::Either if paths::leads_out(path) => relative().unwrap_or_else(absolute),
-            Meant::Either if is_there(path) && !first(path).is_empty() => absolute(),
-            Meant::Either => relative().unwrap_or_else(absolute),
+        let absolute = paths::whole(path, "/");
+        let shown = match (meant, self.working().map(|working| paths::whole(path, working))) {
+            (Meant::Absolute, _) | (_, None) => absolute,
+            (Meant::Relative, Some(relative)) => relative,
+            // Where both are there, it is the one that is looked for first.
+            (Meant::Either, Some(relative)) => {
+                let is_absolute =
+                    !paths::leads_out(path) && !is_there(&relative) && is_there(&absolute);
+                if is_absolute { absolute } else { relative }
+            }
         };
-        let names = places.iter().map(|place| place.guest).chain(self.working());
+        if self.said.contains(&shown) {
+            return Some(shown);
+        }
         // Who looks at a directory on the way to another wants nothing of it.
-        let is_on_the_way = !is_directory && paths::is_above(&shown, names);
-        let is_own = is_on_the_way || !is_there(&shown);
-        (said.is_some() || !is_own).then_some(shown)
+        let above = |others: &mut dyn Iterator<Item = &str>| paths::is_above(&shown, others);
+        let is_here = self.working().is_some_and(|working| Path::new(&shown).starts_with(working));
+        let is_on_the_way = !what.is_directory
+            && (above(&mut places.iter().map(|place| place.guest).chain(self.working()))
+                || (!is_here && above(&mut self.said.iter().map(String::as_str))));
+        // A probe counts what is not there, but for what an interpreter looks for.
+        let is_counted = || what.access == Access::Write || self.is_there(&first(&shown));
+        let is_told = || is_there(&shown) || (is_probed && is_counted());
+        (!is_on_the_way && is_told()).then_some(shown)
     }
+
+    /// Tells whether a path is on this machine. Below the working directory and elsewhere no link is
+    /// followed: where it leads may be anybody's choice, and what is there is not asked.
+    fn is_there(&self, path: &str) -> bool {
+        let path = Path::new(path);
+        let (mut at, rest) = match self.rules.working.as_deref() {
+            Some(working) if path.starts_with(working) => {
+                (working.to_owned(), path.strip_prefix(working))
+            }
+            _ => (PathBuf::from("/"), path.strip_prefix("/")),
+        };
+        for name in rest.unwrap_or(path) {
+            at.push(name);
+            match at.symlink_metadata() {
+                Ok(found) if found.is_symlink() => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The directory at the root that a path leads through.
+fn first(path: &str) -> String {
+    path.split('/')
+        .find(|name| !name.is_empty())
+        .map_or_else(|| "/".to_owned(), |name| format!("/{name}"))
 }
 
 /// Gathers the texts in a value.
@@ -172,25 +218,18 @@ impl Files<'_> {
             }
             Base::Absolute => (what.path.to_owned(), Meant::Absolute),
             Base::Relative => {
-                let said = paths::meant(what.path, &self.names.texts);
+                let names = &self.names;
+                let said = paths::meant(what.path, &names.texts, names.working());
                 (what.path.to_owned(), said.unwrap_or(Meant::Either))
             }
         };
         if let Some((place, below)) = paths::lead(&path, meant, self.names.working(), &places) {
             return Ok((self.own(place)?, below));
         }
-        let shown = self.names.shown(&path, meant, what.is_directory, &places);
-        drop(places);
         if self.conduct.closed(Kind::Dirs, what.path).is_none()
-            && let Some(shown) = shown
+            && let Some(shown) = self.names.shown(&path, meant, what, &places, self.is_probed)
         {
-            // Where the guest does not say, only of its own directory is it known to be one.
-            let is_directory = what.is_directory || self.names.working() == Some(&shown);
-            let directory = match Path::new(&shown).parent() {
-                Some(parent) if !is_directory => parent,
-                _ => Path::new(&shown),
-            };
-            self.conduct.lacks_directory(&self.names.rules, directory, what.access, &shown);
+            self.conduct.lacks_directory(&self.names.rules, what.access, &shown);
         }
         Err(ErrorCode::NotPermitted.into())
     }
