@@ -9,6 +9,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 
+use crate::authority::paths::{self, Meant, Place};
 use crate::plugin::directories::DirectoryRules;
 use crate::plugin::rights::Rights;
 
@@ -34,7 +35,7 @@ pub(crate) fn context(
     // Who may use none need not know either.
     let working = rules.working.as_deref().filter(|_| rights.may_have_directories());
     if let Some(working) = working.and_then(Path::to_str) {
-        builder.initial_cwd(working);
+        builder.initial_cwd(seen(working, rights));
     }
     for (directory, access) in &rights.directories {
         directory.preopen(&mut builder, *access)?;
@@ -43,6 +44,20 @@ pub(crate) fn context(
         builder.env(name, value);
     }
     Ok(builder.build())
+}
+
+/// The working directory by the name that a guest sees it by.
+fn seen(working: &str, rights: &Rights) -> String {
+    let places: Vec<Place<'_>> =
+        rights.directories.iter().map(|(directory, _)| directory.place()).collect();
+    match paths::lead(working, Meant::Absolute, None, &places) {
+        Some((place, below)) => match places[place].guest {
+            guest if guest.starts_with('/') => paths::whole(&below, guest),
+            guest if guest.split('/').all(|name| name == ".") => paths::whole(&below, "/"),
+            _ => working.to_owned(),
+        },
+        None => working.to_owned(),
+    }
 }
 
 /// The last bytes a guest wrote to stderr: where panics of Rust and tracebacks of Python go.

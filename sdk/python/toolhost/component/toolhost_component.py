@@ -24,6 +24,7 @@ import toolhost.loop
 from toolhost import hooks, host, kv, loader, runtime
 from toolhost.tools import Context
 from toolhost.writing import sendable
+from toolhost_directory import install
 from toolhost_http import send
 
 LEVELS = {
@@ -133,6 +134,7 @@ def set_up():
     logging.getLogger().addHandler(LogHandler())
     logging.getLogger().setLevel(logging.INFO)
     host.current = Nowhere()
+    install(lambda: isinstance(host.current, Host))
 
 
 def seal():
