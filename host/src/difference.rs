@@ -166,6 +166,9 @@ pub fn differences(before: &Surface, after: &Surface) -> Vec<Difference> {
     let mut found = of_authority(&before.outline(), &after.outline());
     let names: BTreeSet<&String> = before.tools.keys().chain(after.tools.keys()).collect();
     for name in names {
+        if found.len() > DIFFERENCES_MAX {
+            break;
+        }
         let place = format!("tool {name}");
         match (before.tools.get(name), after.tools.get(name)) {
             (Some(before), Some(after)) => {
@@ -247,7 +250,11 @@ fn of_values(place: &str, before: &Value, after: &Value, found: &mut Vec<Differe
     if let (Value::Object(left), Value::Object(right)) = (before, after) {
         let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
         for name in names {
+            if found.len() > DIFFERENCES_MAX {
+                break;
+            }
             let below = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let below = text::cut(&below, SHOWN_CHARS_MAX);
             match (left.get(name), right.get(name)) {
                 (Some(before), Some(after)) => of_values(&below, before, after, found),
                 (before, after) => {
@@ -371,6 +378,19 @@ mod tests {
         assert!(differences(&after, &after).is_empty());
         assert!(!after.outline().asks_no_more_than(&before.outline()));
         assert!(before.outline().asks_no_more_than(&after.outline()));
+    }
+
+    #[test]
+    fn what_is_told_of_many_differences_is_bounded() {
+        let build = |letter: char| {
+            let inner = (0..3_000).map(|n| (format!("{letter}{n}"), json!({})));
+            let inner: serde_json::Map<String, Value> = inner.collect();
+            surface(&[], &[], &[("t", json!({ "n".repeat(32_000): inner }))])
+        };
+        let found = differences(&build('a'), &build('b'));
+        assert_eq!(found.len(), DIFFERENCES_MAX);
+        let longest = found.iter().map(|difference| difference.place.len()).max();
+        assert!(longest < Some(300), "{longest:?}");
     }
 
     #[test]

@@ -9,12 +9,19 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Surface;
+use crate::json::Size;
 use crate::text;
 use crate::text::suspect::visible;
 
 /// Changes that are told.
 const CHANGES_MAX: usize = 50;
 const CHARS_MAX: usize = 200;
+/// Characters of a place, so that what is said of it is seen as well.
+const PLACE_CHARS_MAX: usize = 120;
+/// Most that is compared of one tool, in values and in words of [`WORD_BYTES`]: a thing can be
+/// compared with many.
+const WORK_MAX: u64 = 2_000_000;
+const WORD_BYTES: u64 = 16;
 
 /// What a change means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,32 +59,70 @@ impl fmt::Display for Change {
 
 /// Judges how one build differs from the one before, what breaks first.
 pub fn changes(before: &Surface, after: &Surface) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut add = |meaning, what: String| changes.push(Change { meaning, what });
+    let mut found = Found::default();
     for name in before.tools.keys().filter(|name| !after.tools.contains_key(*name)) {
-        add(Meaning::Breaking, format!("tool {name} is gone"));
+        found.add(Meaning::Breaking, format_args!("tool {name} is gone"));
     }
     for (name, now) in &after.tools {
         match before.tools.get(name) {
-            None => add(Meaning::Compatible, format!("tool {name} is new")),
+            None => found.add(Meaning::Compatible, format_args!("tool {name} is new")),
             Some(then) if then == now => {}
-            Some(then) => tool(name, then, now, &mut add),
+            Some(then) => tool(name, then, now, &mut found),
         }
     }
     for need in after.needs.iter().filter(|need| !before.needs.contains(need)) {
-        add(Meaning::Widened, format!("need {} {}", need.kind, need.value));
+        found.add(Meaning::Widened, format_args!("need {} {}", need.kind, need.value));
     }
     for need in before.needs.iter().filter(|need| !after.needs.contains(need)) {
-        add(Meaning::Narrowed, format!("need {} {}", need.kind, need.value));
+        found.add(Meaning::Narrowed, format_args!("need {} {}", need.kind, need.value));
     }
-    changes.sort_by_key(|change| change.meaning);
-    changes.truncate(CHANGES_MAX);
-    changes
+    found.first()
 }
 
-type Add<'a> = dyn FnMut(Meaning, String) + 'a;
+/// Changes as they are found, of which only those that may be told are kept.
+#[derive(Default)]
+struct Found {
+    kept: Vec<Change>,
+    /// How many there are, whether they are kept or not.
+    count: usize,
+    /// What has been compared of the present tool.
+    work: u64,
+}
 
-fn tool(name: &str, before: &Value, after: &Value, add: &mut Add<'_>) {
+impl Found {
+    fn add(&mut self, meaning: Meaning, what: fmt::Arguments<'_>) {
+        self.count += 1;
+        let of_this = self.kept.iter().filter(|change| change.meaning == meaning).count();
+        if of_this < CHANGES_MAX {
+            self.kept.push(Change { meaning, what: what.to_string() });
+        }
+    }
+
+    /// Counts values that are about to be compared; false once they are too many.
+    fn spend(&mut self, values: [&Value; 2]) -> bool {
+        for value in values {
+            if self.work <= WORK_MAX {
+                let size = Size::of(value);
+                self.work += size.nodes + size.bytes / WORD_BYTES;
+            }
+        }
+        self.work <= WORK_MAX
+    }
+
+    /// Those that are told.
+    fn first(mut self) -> Vec<Change> {
+        self.kept.sort_by_key(|change| change.meaning);
+        self.kept.truncate(CHANGES_MAX);
+        self.kept
+    }
+}
+
+/// A place, however long the names on the way there are.
+fn place(words: fmt::Arguments<'_>) -> String {
+    text::cut(&words.to_string(), PLACE_CHARS_MAX)
+}
+
+fn tool(name: &str, before: &Value, after: &Value, found: &mut Found) {
     let empty = Map::new();
     let [then, now] = [before, after].map(|tool| tool.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
@@ -89,20 +134,15 @@ fn tool(name: &str, before: &Value, after: &Value, add: &mut Add<'_>) {
         match key.as_str() {
             "parameters" => {
                 let [then, now] = [then, now].map(|schema| schema.unwrap_or(&Value::Null));
-                let mut any = false;
-                let mut found = |meaning, what| {
-                    any = true;
-                    add(meaning, what);
-                };
-                schema::compare(&format!("tool {name}"), then, now, &mut found);
-                if !any {
-                    add(
-                        Meaning::Compatible,
-                        format!("tool {name}: descriptions of its parameters"),
-                    );
+                let count = found.count;
+                found.work = 0;
+                schema::compare(&place(format_args!("tool {name}")), then, now, found);
+                if found.count == count {
+                    let words = format_args!("tool {name}: descriptions of its parameters");
+                    found.add(Meaning::Compatible, words);
                 }
             }
-            key => add(Meaning::Compatible, format!("tool {name}: its {key}")),
+            key => found.add(Meaning::Compatible, format_args!("tool {name}: its {key}")),
         }
     }
 }

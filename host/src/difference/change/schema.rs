@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Add, Meaning};
+use super::{Found, Meaning, place as place_of};
 
 /// How deep schemas are compared.
 const DEPTH_MAX: usize = 16;
@@ -95,8 +95,8 @@ const TAKE_AWAY: [&str; 16] = [
 ];
 
 /// Tells `add` what a change of a tool's schema means; nothing, if only descriptions differ.
-pub(super) fn compare(place: &str, before: &Value, after: &Value, add: &mut Add<'_>) {
-    schema(place, &bare(before), &bare(after), 0, add);
+pub(super) fn compare(place: &str, before: &Value, after: &Value, found: &mut Found) {
+    schema(place, &bare(before), &bare(after), 0, found);
 }
 
 /// A schema without what only describes. It is bounded in depth: a host refuses deeper ones.
@@ -124,39 +124,44 @@ fn is_open(schema: &Value) -> bool {
     schema == &Value::Bool(true) || schema.as_object().is_some_and(Map::is_empty)
 }
 
-fn schema(place: &str, before: &Value, after: &Value, depth: usize, add: &mut Add<'_>) {
+fn schema(place: &str, before: &Value, after: &Value, depth: usize, found: &mut Found) {
+    if !found.spend([before, after]) {
+        return found
+            .add(Meaning::Breaking, format_args!("{place}: changed too much to be judged"));
+    }
     if before == after || is_open(before) && is_open(after) {
         return;
     }
     if is_open(after) {
-        return add(Meaning::Compatible, format!("{place}: anything is taken"));
+        return found.add(Meaning::Compatible, format_args!("{place}: anything is taken"));
     }
     if before == &Value::Bool(false) {
-        return add(Meaning::Compatible, format!("{place}: something is taken"));
+        return found.add(Meaning::Compatible, format_args!("{place}: something is taken"));
     }
     if is_open(before) {
-        return add(Meaning::Breaking, format!("{place}: only some values are taken"));
+        return found.add(Meaning::Breaking, format_args!("{place}: only some values are taken"));
     }
     let (Some(then), Some(now)) = (before.as_object(), after.as_object()) else {
-        return add(Meaning::Breaking, format!("{place}: another schema"));
+        return found.add(Meaning::Breaking, format_args!("{place}: another schema"));
     };
     if depth == DEPTH_MAX {
-        return add(Meaning::Breaking, format!("{place}: changed too deep to be judged"));
+        return found
+            .add(Meaning::Breaking, format_args!("{place}: changed too deep to be judged"));
     }
-    types(place, then, now, add);
-    values(place, then, now, add);
-    bounds(place, then, now, add);
-    properties(place, then, now, depth, add);
-    items(place, then, now, depth, add);
-    definitions(place, then, now, add);
-    others(place, then, now, add);
+    types(place, then, now, found);
+    values(place, then, now, found);
+    bounds(place, then, now, found);
+    properties(place, then, now, depth, found);
+    items(place, then, now, depth, found);
+    definitions(place, then, now, found);
+    others(place, then, now, found);
 }
 
-fn not_judged(place: &str, word: &str, add: &mut Add<'_>) {
-    add(Meaning::Breaking, format!("{place}: `{word}` changed, and is not judged"));
+fn not_judged(place: &str, word: &str, found: &mut Found) {
+    found.add(Meaning::Breaking, format_args!("{place}: `{word}` changed, and is not judged"));
 }
 
-fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
+fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
     let of = |schema: &Map<String, Value>| -> Option<BTreeSet<String>> {
         match schema.get("type")? {
             Value::String(one) => Some([one.clone()].into()),
@@ -183,7 +188,7 @@ fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: 
         Some(types) => types.iter().cloned().collect::<Vec<_>>().join(" or "),
     };
     let meaning = if all { Meaning::Compatible } else { Meaning::Breaking };
-    add(meaning, format!("{place}: {} became {}", shown(&was), shown(&is)));
+    found.add(meaning, format_args!("{place}: {} became {}", shown(&was), shown(&is)));
 }
 
 /// A value as text, the same for equal values.
@@ -193,28 +198,32 @@ fn in_order(value: &Value) -> String {
     value.to_string()
 }
 
-fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
+fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
     let of = |schema: &Map<String, Value>| schema.get("enum").and_then(Value::as_array).cloned();
     match (of(then), of(now)) {
         (was, is) if was == is => {}
-        (None, Some(_)) => add(Meaning::Breaking, format!("{place}: only listed values are taken")),
-        (Some(_), None) => add(Meaning::Compatible, format!("{place}: any value is taken")),
+        (None, Some(_)) => {
+            found.add(Meaning::Breaking, format_args!("{place}: only listed values are taken"))
+        }
+        (Some(_), None) => {
+            found.add(Meaning::Compatible, format_args!("{place}: any value is taken"))
+        }
         (Some(was), Some(is)) => {
             // Lists of strangers are long: each value is looked up, and not compared with all.
             let (before, after): (BTreeSet<String>, BTreeSet<String>) =
                 (was.iter().map(in_order).collect(), is.iter().map(in_order).collect());
             for gone in was.iter().filter(|value| !after.contains(&in_order(value))) {
-                add(Meaning::Breaking, format!("{place}: the value {gone} is gone"));
+                found.add(Meaning::Breaking, format_args!("{place}: the value {gone} is gone"));
             }
             for new in is.iter().filter(|value| !before.contains(&in_order(value))) {
-                add(Meaning::Compatible, format!("{place}: the value {new} is new"));
+                found.add(Meaning::Compatible, format_args!("{place}: the value {new} is new"));
             }
         }
         _ => {}
     }
 }
 
-fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
+fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
     let mut judge = |word: &str, takes_more: &dyn Fn(f64, f64) -> bool| {
         let (was, is) = (then.get(word), now.get(word));
         if was == is {
@@ -229,7 +238,7 @@ fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add:
             }
             _ => Meaning::Breaking,
         };
-        add(meaning, format!("{place}: {word}"));
+        found.add(meaning, format_args!("{place}: {word}"));
     };
     for (word, higher_is_stricter) in BOUNDS {
         judge(word, &|was, is| (is < was) == higher_is_stricter);
@@ -254,7 +263,7 @@ fn properties(
     then: &Map<String, Value>,
     now: &Map<String, Value>,
     depth: usize,
-    add: &mut Add<'_>,
+    found: &mut Found,
 ) {
     let empty = Map::new();
     let of = |schema: &Map<String, Value>| -> Map<String, Value> {
@@ -268,43 +277,43 @@ fn properties(
     let is_closed = |others: &Value| others == &Value::Bool(false);
     let has_rest = |schema: &Map<String, Value>| schema.contains_key("unevaluatedProperties");
     if others != others_now && (has_rest(then) || has_rest(now)) {
-        not_judged(place, "additionalProperties", add);
+        not_judged(place, "additionalProperties", found);
     } else if is_closed(others_now) && !is_closed(others) {
-        add(Meaning::Breaking, format!("{place}: unknown parameters are refused"));
+        found.add(Meaning::Breaking, format_args!("{place}: unknown parameters are refused"));
     } else if is_closed(others) && !is_closed(others_now) {
-        add(Meaning::Compatible, format!("{place}: unknown parameters are taken"));
+        found.add(Meaning::Compatible, format_args!("{place}: unknown parameters are taken"));
     } else {
-        let place = format!("{place}, unknown parameters");
-        schema(&place, others, others_now, depth + 1, add);
+        let place = place_of(format_args!("{place}, unknown parameters"));
+        schema(&place, others, others_now, depth + 1, found);
     }
     let (was, is) = (of(then), of(now));
     let (must, must_now) = (required(then), required(now));
     for name in must_now.difference(&must) {
-        add(Meaning::Breaking, format!("{place}: {name} is required"));
+        found.add(Meaning::Breaking, format_args!("{place}: {name} is required"));
     }
     for name in must.difference(&must_now).filter(|name| is.contains_key(*name)) {
-        add(Meaning::Compatible, format!("{place}: {name} is required no more"));
+        found.add(Meaning::Compatible, format_args!("{place}: {name} is required no more"));
     }
     for (name, then) in was.iter().filter(|(name, _)| !is.contains_key(*name)) {
         let is_refused = is_closed(others_now) || has_rest(now);
         let meaning = if is_refused { Meaning::Breaking } else { Meaning::Compatible };
-        add(meaning, format!("{place}: {name} is gone"));
+        found.add(meaning, format_args!("{place}: {name} is gone"));
         // It is one of the others from now on.
         if others_now.is_object() {
-            schema(&format!("{place}, {name}"), then, others_now, depth + 1, add);
+            schema(&place_of(format_args!("{place}, {name}")), then, others_now, depth + 1, found);
         }
     }
     for (name, now) in &is {
-        let place_of = format!("{place}, {name}");
+        let place_below = place_of(format_args!("{place}, {name}"));
         match was.get(name) {
-            Some(then) => schema(&place_of, then, now, depth + 1, add),
+            Some(then) => schema(&place_below, then, now, depth + 1, found),
             None => {
                 // It was one of the others until now. Where those were anything, nobody gave it.
                 if !is_open(others) && others.is_object() {
-                    schema(&place_of, others, now, depth + 1, add);
+                    schema(&place_below, others, now, depth + 1, found);
                 }
                 if !must_now.contains(name) {
-                    add(Meaning::Compatible, format!("{place}: {name} is new"));
+                    found.add(Meaning::Compatible, format_args!("{place}: {name} is new"));
                 }
             }
         }
@@ -316,15 +325,15 @@ fn items(
     then: &Map<String, Value>,
     now: &Map<String, Value>,
     depth: usize,
-    add: &mut Add<'_>,
+    found: &mut Found,
 ) {
     let (was, is) = (then.get("items"), now.get("items"));
     let has_rest = |schema: &Map<String, Value>| schema.contains_key("unevaluatedItems");
     if was != is && (has_rest(then) || has_rest(now)) {
-        return not_judged(place, "items", add);
+        return not_judged(place, "items", found);
     }
     let [was, is] = [was, is].map(|items| items.unwrap_or(&Value::Bool(true)));
-    schema(&format!("{place}[]"), was, is, depth + 1, add);
+    schema(&place_of(format_args!("{place}[]")), was, is, depth + 1, found);
 }
 
 /// Schemas that others refer to. Whoever refers to one that is gone or new has changed.
@@ -332,7 +341,7 @@ fn definitions(
     place: &str,
     then: &Map<String, Value>,
     now: &Map<String, Value>,
-    add: &mut Add<'_>,
+    found: &mut Found,
 ) {
     for word in ["$defs", "definitions"] {
         let (was, is) = (then.get(word), now.get(word));
@@ -346,14 +355,14 @@ fn definitions(
             _ => was.is_none() || is.is_none(),
         };
         match same {
-            true => add(Meaning::Compatible, format!("{place}: {word}")),
-            false => not_judged(place, word, add),
+            true => found.add(Meaning::Compatible, format_args!("{place}: {word}")),
+            false => not_judged(place, word, found),
         }
     }
 }
 
 /// All words that are not understood any further.
-fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add: &mut Add<'_>) {
+fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
     let words: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     let is_bound = |word: &str| BOUNDS.iter().any(|(bound, _)| *bound == word);
     // Where something is said of what no other word speaks of, fewer words say less.
@@ -374,8 +383,8 @@ fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, add:
             word => is.is_none() && TAKE_AWAY.contains(&word),
         };
         match is_lifted && !has_rest {
-            true => add(Meaning::Compatible, format!("{place}: {word}")),
-            false => not_judged(place, word, add),
+            true => found.add(Meaning::Compatible, format_args!("{place}: {word}")),
+            false => not_judged(place, word, found),
         }
     }
 }

@@ -3,15 +3,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::difference::Change;
 
 #[track_caller]
 fn check(before: Value, after: Value, expected: &[&str]) {
-    let mut found = Vec::new();
-    let mut add = |meaning, what| found.push(Change { meaning, what });
-    compare("t", &before, &after, &mut add);
-    found.sort_by_key(|change| change.meaning);
-    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let mut found = Found::default();
+    compare("t", &before, &after, &mut found);
+    let found: Vec<String> = found.first().iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
 }
 
@@ -218,4 +215,30 @@ fn definitions_may_come_and_go_and_not_change() {
         of(json!({ "a": { "type": "null" } })),
         &["breaking: t: `$defs` changed, and is not judged"],
     );
+}
+
+#[test]
+fn what_many_changes_cost_is_bounded() {
+    let of = |letter: char| {
+        let inner: Map<String, Value> =
+            (0..3_000).map(|n| (format!("{letter}{n}"), json!({}))).collect();
+        json!({ "properties": { "n".repeat(32_000): { "properties": inner } } })
+    };
+    let mut found = Found::default();
+    compare("t", &of('a'), &of('b'), &mut found);
+    assert_eq!(found.count, 6_000);
+    let bytes: usize = found.kept.iter().map(|change| change.what.len()).sum();
+    assert!(found.kept.len() <= 200 && bytes < 40_000, "{} of {bytes} bytes", found.kept.len());
+    let told = found.first();
+    assert!(told.iter().all(|change| change.to_string().contains(" is gone")), "{told:?}");
+
+    // Each that is gone is compared with what the others are.
+    let many: Map<String, Value> =
+        (0..2_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
+    let numbers: Vec<usize> = (0..5_000).collect();
+    let mut found = Found::default();
+    let after = json!({ "additionalProperties": { "enum": numbers } });
+    compare("t", &json!({ "properties": many }), &after, &mut found);
+    assert!(found.work < 3_000_000, "{}", found.work);
+    assert!(found.count >= 2_000, "{}", found.count);
 }
