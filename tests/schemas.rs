@@ -2,6 +2,7 @@
 //! and whose fault it is.
 
 mod generated;
+mod shown;
 
 use std::fs;
 use std::time::Instant;

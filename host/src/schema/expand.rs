@@ -136,13 +136,14 @@ impl<'a> Expansion<'a> {
         value: &'a Value,
         depth: usize,
     ) -> Result<(Value, bool), SchemaError> {
-        // The validator keeps the place of each keyword as a text of its own.
+        // The validator keeps the place of each keyword, and of each schema, as a text of its own.
         self.charge(key, VALUE_BYTES + key.len() as u64 + self.path_bytes)?;
         match value {
             Value::Array(schemas) if is_list(key) => {
                 let mut exact = true;
                 let mut expanded = Vec::new();
                 for schema in schemas {
+                    self.charge(key, VALUE_BYTES + self.path_bytes)?;
                     let node = self.node(schema, depth + 1)?;
                     exact &= node.exact;
                     expanded.push(node.schema);
@@ -156,8 +157,8 @@ impl<'a> Expansion<'a> {
                     if key == "patternProperties" {
                         self.check_pattern(name)?;
                     }
-                    self.charge(key, VALUE_BYTES + name.len() as u64)?;
                     self.enter(name);
+                    self.charge(key, VALUE_BYTES + name.len() as u64 + self.path_bytes)?;
                     let node = self.node(schema, depth + 1)?;
                     self.leave();
                     exact &= node.exact;
@@ -183,7 +184,7 @@ impl<'a> Expansion<'a> {
             return Err(SchemaError::Remote(super::cut(target)));
         };
         // Following it takes time as well.
-        self.charge("$ref", VALUE_BYTES + target.len() as u64)?;
+        self.charge("$ref", VALUE_BYTES + target.len() as u64 + self.path_bytes)?;
         let schema = self
             .root
             .pointer(pointer)

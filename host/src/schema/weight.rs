@@ -22,8 +22,8 @@ use crate::json::Size;
 /// The most nodes that a validator may be compiled of. Without `unevaluatedProperties` and
 /// `unevaluatedItems` there are as many as in the schema.
 const COMPILED_NODES_MAX: u64 = 40_000;
-/// A node counts as one more for so many bytes of what the validator keeps of the places of its
-/// keywords.
+/// A node counts as one more for so many bytes of what the validator keeps of its place and those
+/// of its keywords.
 const PLACES_BYTES: u64 = 1 << 10;
 /// The greatest weight of a schema: with it, a thousand values take seconds.
 const WEIGHT_MAX: u64 = 1_000_000;
@@ -186,7 +186,7 @@ impl<'a> Scale<'a> {
     fn node(&mut self, schema: &'a Value) -> Cost {
         let members = schema.as_object().map_or(0, Map::len) as u64;
         let names: u64 = self.path.iter().map(|name| name.len() as u64 + 1).sum();
-        let compiled = 1 + members * names / PLACES_BYTES;
+        let compiled = 1 + (members + 1) * names / PLACES_BYTES;
         let mut cost = Cost { compiled, compiled_to_mark: compiled, ..Cost::default() };
         *cost.checked.at(0) += Weight { node: 2, byte: 0 };
         let Value::Object(members) = schema else { return cost };

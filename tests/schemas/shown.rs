@@ -1,0 +1,31 @@
+//! What schemas of strangers cost where no value is checked.
+
+use serde_json::{Value, json};
+
+use super::{generated, left_out};
+
+/// Schemas without keywords, so many below one long name.
+fn empty_below_a_long_name(open: &str, one: &str, count: usize, close: &str) -> Value {
+    generated(json!([
+        [r#"{"type":"object","properties":{""#, 1],
+        ["n", 32_000],
+        [format!(r#"":{{{open}"#), 1],
+        [one, count],
+        [format!("{close}}}}}}}"), 1],
+    ]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_of_empty_schemas_count() {
+    for schema in [
+        empty_below_a_long_name(r#""properties":{"#, r#""p%":{},"#, 3_000, r#""z":{}}"#),
+        empty_below_a_long_name(r#""properties":{"#, r#""p%":true,"#, 2_500, r#""z":{}}"#),
+        empty_below_a_long_name(r#""allOf":["#, "{},", 3_900, "{}]"),
+        empty_below_a_long_name(r#""anyOf":["#, "true,", 3_900, "{}]"),
+        empty_below_a_long_name(r#""prefixItems":["#, "{},", 3_900, "{}]"),
+    ] {
+        let text = left_out("", schema).await;
+        assert!(text.contains("`schema_expanded_bytes_max`"), "{text}");
+        assert!(text.contains("tools: u"), "{text}");
+    }
+}
