@@ -6,11 +6,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, Joined, Work, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, Joined, Work, is_parted, is_portable, type_of, types};
 use crate::text;
 
 /// Most schemas in one declaration; further ones are cut.
 const NODES_MAX: usize = 1_000;
+/// Most of these together with those that are cut; further properties are left out.
+const LISTED_MAX: usize = 2_000;
 /// Most levels of schemas; deeper ones are cut.
 const DEPTH_MAX: usize = 36;
 /// How often one definition stands inside itself.
@@ -23,7 +25,6 @@ const NAME_CHARS_MAX: usize = 64;
 /// The schema of arguments in this form; none if there are no arguments, since the vendor takes
 /// no empty object there.
 pub(super) fn parameters(registered: &Value) -> Option<Value> {
-    let mut gemini = Gemini { registered, open: Vec::new(), nodes: 0, work: Work::default() };
     let mut members = join::root_or_own(registered);
     if let Some(Value::Object(properties)) = members.get_mut("properties") {
         properties.retain(|name, schema| is_name(name) && *schema != false);
@@ -31,7 +32,20 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
             return None;
         }
     }
-    Some(gemini.plain(&members, "object", 0))
+    let rendered = |members: &Map<String, Value>, nodes| {
+        let mut gemini = Gemini { registered, open: Vec::new(), nodes, work: Work::default() };
+        gemini.plain(members, "object", 0)
+    };
+    let whole = rendered(&members, 0);
+    if join::is_short(&whole, registered) {
+        return Some(whole);
+    }
+    // The arguments by name and type.
+    for schema in members.get_mut("properties").and_then(Value::as_object_mut)?.values_mut() {
+        let Value::Object(schema) = schema else { continue };
+        schema.retain(|key, _| key == "type");
+    }
+    Some(rendered(&members, NODES_MAX))
 }
 
 fn is_name(name: &str) -> bool {
@@ -73,7 +87,7 @@ impl Gemini<'_> {
                 self.open.truncate(outside);
                 node
             }
-            None => self.whole(&join::unparted(members.clone()), depth),
+            None => self.whole(&join::unparted(members), depth),
         }
     }
 
@@ -113,7 +127,6 @@ impl Gemini<'_> {
 
     /// One of several schemas, each together with what stands beside the union.
     fn union(&mut self, members: &Map<String, Value>, branches: &[Value], depth: usize) -> Value {
-        let mut beside = members.clone();
         let annotations = [
             "title",
             "description",
@@ -124,22 +137,29 @@ impl Gemini<'_> {
             "anyOf",
             "oneOf",
         ];
-        beside.retain(|key, _| !annotations.contains(&key.as_str()));
-        let (mut union, mut is_nullable) = (Vec::new(), is_nullable(members));
+        let beside = members.iter().filter(|(key, _)| !annotations.contains(&key.as_str()));
+        let beside: Map<_, _> = beside.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let beside = Value::Object(beside);
+        let (mut union, mut is_nullable) = (Distinct::default(), is_nullable(members));
         for branch in branches {
+            if self.nodes > NODES_MAX || self.work.is_spent() {
+                union.push(anything());
+                break;
+            }
             if branch.get("type").is_some_and(|name| name == "null") {
                 is_nullable = true;
             } else if *branch != false {
-                let branch = if beside.is_empty() {
+                let node = if beside == json!({}) {
                     self.node(branch, depth + 1)
-                } else {
+                } else if self.work.spend(&beside) {
                     self.node(&json!({ "allOf": [branch, beside] }), depth + 1)
+                } else {
+                    anything()
                 };
-                if !union.contains(&branch) {
-                    union.push(branch);
-                }
+                union.push(node);
             }
         }
+        let mut union = union.into_values();
         let mut node = match union.len() {
             0 => anything(),
             1 => union.swap_remove(0),
@@ -197,6 +217,9 @@ impl Gemini<'_> {
         for (name, schema) in
             members.get("properties").and_then(Value::as_object).into_iter().flatten()
         {
+            if self.nodes >= LISTED_MAX {
+                break;
+            }
             if *schema != false && !name.is_empty() {
                 properties.insert(name.clone(), self.node(schema, depth + 1));
             }

@@ -3,12 +3,20 @@
 //! A schema can refer to itself and hold the same definition in many places, so the work is
 //! counted and ends.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
+
+use crate::json::Size;
 
 /// Most schemas put together into one.
 const PARTS_MAX: usize = 16;
-/// Most values copied while one definition is rendered.
-const WORK_MAX: usize = 100_000;
+/// Most that is copied while one definition is rendered: values, and words of [`WORD_BYTES`].
+const WORK_MAX: u64 = 100_000;
+const WORD_BYTES: u64 = 16;
+/// Most bytes of a rendered schema; a longer one may be so many times as long as registered.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+const TEXT_TIMES_MAX: usize = 4;
 
 /// A schema and what it refers to, as one.
 pub(super) struct Joined {
@@ -20,20 +28,77 @@ pub(super) struct Joined {
 
 /// Keywords that refer to other schemas for the same value.
 const PARTED: [&str; 4] = ["$ref", "$dynamicRef", "$recursiveRef", "allOf"];
+/// Keywords with alternatives.
+const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 /// The names of types.
 pub(super) const TYPES: [&str; 7] =
     ["object", "array", "string", "integer", "number", "boolean", "null"];
 
-/// What has been copied, in values.
+/// What has been copied.
 #[derive(Default)]
-pub(super) struct Work(usize);
+pub(super) struct Work(u64);
 
 impl Work {
-    /// False once it is too much.
-    fn spend(&mut self, value: &Value) -> bool {
-        self.0 = self.0.saturating_add(count(value));
+    /// Counts what is about to be copied; false once it is too much.
+    pub(super) fn spend(&mut self, value: &Value) -> bool {
+        if self.0 <= WORK_MAX {
+            self.0 += cost(Size::of(value));
+        }
         self.0 <= WORK_MAX
     }
+
+    /// The same for an object.
+    pub(super) fn spend_members(&mut self, members: &Map<String, Value>) -> bool {
+        if self.0 <= WORK_MAX {
+            self.0 += 1 + cost(Size::of_members(members));
+        }
+        self.0 <= WORK_MAX
+    }
+
+    /// Tells whether nothing more may be copied.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0 > WORK_MAX
+    }
+}
+
+fn cost(size: Size) -> u64 {
+    size.nodes + size.bytes / WORD_BYTES
+}
+
+/// Values, each once, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Distinct {
+    seen: HashSet<String>,
+    values: Vec<Value>,
+}
+
+impl Distinct {
+    pub(super) fn push(&mut self, value: Value) {
+        if self.seen.insert(in_order(&value)) {
+            self.values.push(value);
+        }
+    }
+
+    pub(super) fn into_values(self) -> Vec<Value> {
+        self.values
+    }
+}
+
+/// A value as text, the same for equal values.
+fn in_order(value: &Value) -> String {
+    if !value.is_object() && !value.is_array() {
+        return value.to_string();
+    }
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
+}
+
+/// Tells whether a rendered schema is as short as it has to be.
+pub(super) fn is_short(rendered: &Value, registered: &Value) -> bool {
+    let text_bytes = rendered.to_string().len();
+    text_bytes <= TEXT_BYTES_MAX
+        || text_bytes <= TEXT_TIMES_MAX.saturating_mul(registered.to_string().len())
 }
 
 /// Whether a schema says something elsewhere: by reference, or in `allOf`.
@@ -82,25 +147,37 @@ pub(super) fn joined(schema: &Value, root: &Value, work: &mut Work) -> Option<Jo
 
 /// The root of a schema of arguments: an object with `properties` and without `$ref`, `allOf`,
 /// `anyOf` and `oneOf`. Properties of alternatives become optional ones. None if its parts
-/// cannot be put together.
+/// cannot be put together, or are too much so.
 pub(super) fn root(schema: &Value) -> Option<Map<String, Value>> {
     let mut work = Work::default();
     let members = joined(schema, schema, &mut work)?.members;
-    Some(object(members, schema, &mut work))
+    short(object(members, schema, &mut work), schema)
 }
 
 /// Like [`root`], from the root's own keywords alone where its parts cannot be put together.
 pub(super) fn root_or_own(schema: &Value) -> Map<String, Value> {
-    root(schema).unwrap_or_else(|| {
-        let members = schema.as_object().cloned().unwrap_or_default();
-        object(unparted(members), schema, &mut Work::default())
-    })
+    let own = || schema.as_object().map(unparted).unwrap_or_default();
+    root(schema)
+        .or_else(|| short(object(own(), schema, &mut Work::default()), schema))
+        .unwrap_or_else(|| {
+            let mut own = own();
+            own.retain(|key, _| !UNIONS.contains(&key.as_str()));
+            object(own, schema, &mut Work::default())
+        })
+}
+
+fn short(members: Map<String, Value>, schema: &Value) -> Option<Map<String, Value>> {
+    let whole = Value::Object(members);
+    match (is_short(&whole, schema), whole) {
+        (true, Value::Object(members)) => Some(members),
+        _ => None,
+    }
 }
 
 /// A schema without what it says elsewhere.
-pub(super) fn unparted(mut members: Map<String, Value>) -> Map<String, Value> {
-    members.retain(|key, _| !PARTED.contains(&key.as_str()));
-    members
+pub(super) fn unparted(members: &Map<String, Value>) -> Map<String, Value> {
+    let own = members.iter().filter(|(key, _)| !PARTED.contains(&key.as_str()));
+    own.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn object(mut members: Map<String, Value>, schema: &Value, work: &mut Work) -> Map<String, Value> {
@@ -111,7 +188,8 @@ fn object(mut members: Map<String, Value>, schema: &Value, work: &mut Work) -> M
     if !properties.is_object() {
         *properties = json!({});
     }
-    for (name, mut schemas) in alternatives {
+    for (name, schemas) in alternatives {
+        let mut schemas = schemas.into_values();
         if properties.get(&name).is_none() {
             properties[name] = match schemas.len() {
                 1 => schemas.swap_remove(0),
@@ -127,9 +205,10 @@ fn alternatives(
     members: &mut Map<String, Value>,
     schema: &Value,
     work: &mut Work,
-) -> Vec<(String, Vec<Value>)> {
-    let mut found: Vec<(String, Vec<Value>)> = Vec::new();
-    for union in ["anyOf", "oneOf"] {
+) -> Vec<(String, Distinct)> {
+    let mut found: Vec<(String, Distinct)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for union in UNIONS {
         let Some(Value::Array(branches)) = members.shift_remove(union) else { continue };
         for branch in &branches {
             let Some(branch) = joined(branch, schema, work) else { continue };
@@ -139,11 +218,11 @@ fn alternatives(
             }
             let properties = branch.get("properties").and_then(Value::as_object);
             for (name, property) in properties.into_iter().flatten() {
-                match found.iter_mut().find(|(seen, _)| seen == name) {
-                    Some((_, schemas)) if schemas.contains(property) => {}
-                    Some((_, schemas)) => schemas.push(property.clone()),
-                    None => found.push((name.clone(), vec![property.clone()])),
-                }
+                let place = *places.entry(name.clone()).or_insert_with(|| {
+                    found.push((name.clone(), Distinct::default()));
+                    found.len() - 1
+                });
+                found[place].1.push(property.clone());
             }
         }
     }
@@ -170,13 +249,14 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) -> Option<()>
             *present = both(present, value);
         }
         ("required", Value::Array(present), Value::Array(more)) => {
-            let more: Vec<_> =
-                more.iter().filter(|name| !present.contains(name)).cloned().collect();
-            present.extend(more);
+            let listed: HashSet<String> = present.iter().map(in_order).collect();
+            let is_new = |name: &&Value| !listed.contains(&in_order(name));
+            present.extend(more.iter().filter(is_new).cloned());
         }
         ("type", present, _) => *present = common_types(present, value)?,
         ("enum", Value::Array(present), Value::Array(more)) => {
-            present.retain(|value| more.contains(value));
+            let listed: HashSet<String> = more.iter().map(in_order).collect();
+            present.retain(|value| listed.contains(&in_order(value)));
             if present.is_empty() {
                 return None;
             }
@@ -269,12 +349,4 @@ pub(super) fn is_portable(pattern: &str) -> bool {
         }
     }
     true
-}
-
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        _ => 1,
-    }
 }

@@ -4,11 +4,11 @@
 //! schema says beyond the subset is dropped where that leaves a correct, wider schema. Where it
 //! would leave arguments that can never be given, there is no strict form.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, TYPES, Work, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, TYPES, Work, is_parted, is_portable, type_of, types};
 
 /// Most levels of objects in objects that the vendor takes.
 const OBJECTS_DEPTH_MAX: usize = 10;
@@ -42,6 +42,8 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
     let mut strict = Strict {
         registered,
         names: BTreeMap::new(),
+        taken: HashSet::new(),
+        numbers: HashMap::new(),
         pending: Vec::new(),
         nodes: 0,
         enum_values: 0,
@@ -59,13 +61,17 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
         definitions.sort_keys();
         root.insert("$defs".to_owned(), Value::Object(definitions));
     }
-    Some(Value::Object(root))
+    let schema = Value::Object(root);
+    join::is_short(&schema, registered).then_some(schema)
 }
 
 struct Strict<'a> {
     registered: &'a Value,
     /// What each reference is called in the strict form.
     names: BTreeMap<String, String>,
+    taken: HashSet<String>,
+    /// The last number that was given to names that begin in the same way.
+    numbers: HashMap<String, usize>,
     /// Definitions still to be written.
     pending: Vec<(String, &'a Value)>,
     nodes: usize,
@@ -171,7 +177,7 @@ impl<'a> Strict<'a> {
             return None;
         }
         let required = members.get("required").and_then(Value::as_array);
-        let required: Vec<&str> =
+        let required: HashSet<&str> =
             required.into_iter().flatten().filter_map(Value::as_str).collect();
         let mut strict = Map::new();
         let inner = Place { depth: place.depth + 1, objects: place.objects + 1 };
@@ -180,7 +186,7 @@ impl<'a> Strict<'a> {
                 continue;
             }
             let schema = self.node(schema, inner)?;
-            let is_required = required.contains(&name.as_str());
+            let is_required = required.contains(name.as_str());
             strict.insert(name.clone(), if is_required { schema } else { nullable(schema) });
         }
         if required.iter().any(|name| !strict.contains_key(*name)) {
@@ -218,6 +224,9 @@ impl<'a> Strict<'a> {
 
     /// One of several schemas, each together with what stands beside the union.
     fn union(&mut self, members: &Map<String, Value>, place: Place) -> Option<Value> {
+        if !self.work.spend_members(members) {
+            return None;
+        }
         let mut beside = members.clone();
         beside.retain(|key, _| !ANNOTATIONS.contains(&key.as_str()));
         let branches = match (beside.shift_remove("anyOf"), beside.shift_remove("oneOf")) {
@@ -225,18 +234,18 @@ impl<'a> Strict<'a> {
             _ => return None,
         };
         let beside = Value::Object(beside);
-        let mut strict = Vec::new();
+        let mut strict = Distinct::default();
         for branch in branches.into_iter().filter(|branch| *branch != false) {
             let branch = if beside.as_object().is_some_and(Map::is_empty) {
                 branch
-            } else {
+            } else if self.work.spend(&beside) {
                 json!({ "allOf": [branch, beside] })
+            } else {
+                return None;
             };
-            let branch = self.node(&branch, place.below())?;
-            if !strict.contains(&branch) {
-                strict.push(branch);
-            }
+            strict.push(self.node(&branch, place.below())?);
         }
+        let strict = strict.into_values();
         if strict.is_empty() {
             return None;
         }
@@ -313,11 +322,12 @@ impl<'a> Strict<'a> {
         let allowed = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
         let stem: String = last.chars().filter(allowed).take(40).collect();
         let mut name = stem.clone();
-        let mut number = 1;
-        while name.is_empty() || self.names.values().any(|taken| *taken == name) {
-            number += 1;
+        let number = self.numbers.entry(stem.clone()).or_insert(1);
+        while name.is_empty() || self.taken.contains(&name) {
+            *number += 1;
             name = format!("{stem}_{number}");
         }
+        self.taken.insert(name.clone());
         self.names.insert(reference.to_owned(), name.clone());
         self.pending.push((name.clone(), schema));
         name

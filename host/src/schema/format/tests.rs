@@ -396,3 +396,75 @@ fn bombs_stay_small() {
         }
     }
 }
+
+/// How long the longest form of a schema is.
+fn longest(schema: &Value) -> usize {
+    let lengths = Format::ALL.map(|format| rendered(schema, format).to_string().len());
+    lengths.into_iter().max().unwrap_or_default()
+}
+
+/// Each of these took seconds, or megabytes.
+#[test]
+fn what_is_repeated_is_rendered_once() {
+    let many = |value: Value, count: usize| Value::Array(vec![value; count]);
+    let beside = json!({ "properties": { "a": {
+        "enum": many(json!(0), 14_000),
+        "anyOf": many(json!({}), 9_000),
+    } } });
+    let written = schema(&beside, Format::Gemini);
+    let branches = written["properties"]["a"]["anyOf"].as_array().expect("a union").len();
+    assert!(branches < 10, "{branches} branches");
+    assert!(longest(&beside) < 100_000);
+
+    let numbers: Vec<usize> = (0..15_500).collect();
+    let backwards: Vec<usize> = numbers.iter().copied().rev().collect();
+    let both = json!({ "allOf": [{ "enum": numbers }, { "enum": backwards }] });
+    let root = json!({ "$ref": "#/$defs/x", "$defs": { "x": {} }, "allOf": both["allOf"] });
+    assert!(join::root_or_own(&root)["enum"] == both["allOf"][0]["enum"]);
+    let below = json!({ "properties": { "a": both } });
+    assert!(longest(&below) < 200_000);
+
+    let named = |count: usize| {
+        let branch = |number| json!({ "properties": { format!("a{number}"): {} } });
+        json!({ "type": "object", "anyOf": (0..count).map(branch).collect::<Vec<_>>() })
+    };
+    let of = |count: usize| schema(&named(count), Format::Gemini)["properties"].take();
+    assert_eq!(of(500).as_object().expect("properties").len(), 500);
+    let (most, given) = (longest(&named(3_600)), named(3_600).to_string().len());
+    assert!(most <= 4 * given, "{most} bytes of {given}");
+}
+
+#[test]
+fn what_becomes_too_long_is_told_briefly() {
+    let text = "y".repeat(20_000);
+    let property = json!({ "description": text, "type": "integer" });
+    let properties: Map<String, Value> =
+        (0..40).map(|n| (format!("p{n}"), json!({ "$ref": "#/$defs/a" }))).collect();
+    let registered =
+        json!({ "properties": properties, "required": ["p1"], "$defs": { "a": property } });
+    let written = schema(&registered, Format::Gemini);
+    assert!(written.to_string().len() < 100_000);
+    assert_eq!(written["properties"].as_object().expect("properties").len(), 40);
+    assert_eq!(written["required"], json!(["p1"]));
+
+    let alternatives: Vec<Value> = (0..40)
+        .map(|n| json!({ "allOf": [{ "$ref": "#/$defs/b" }, { "properties": { format!("q{n}"): {} } }] }))
+        .collect();
+    let definition = json!({ "properties": { "a": { "pattern": text } } });
+    let registered = json!({ "anyOf": alternatives, "$defs": { "b": definition } });
+    assert!(longest(&registered) <= 256 << 10);
+}
+
+#[test]
+fn definitions_that_are_called_alike_are_numbered() {
+    let name = |number: usize| "é".repeat(number + 1);
+    let definitions: Map<String, Value> =
+        (0..50).map(|n| (name(n), json!({ "type": "string" }))).collect();
+    let properties: Map<String, Value> = (0..50)
+        .map(|n| (format!("p{n}"), json!({ "$ref": format!("#/$defs/{}", name(n)) })))
+        .collect();
+    let registered = json!({ "properties": properties, "$defs": definitions });
+    let written = schema(&registered, Format::OpenAiStrict);
+    assert_eq!(written["$defs"].as_object().expect("definitions").len(), 50);
+    assert!(written["$defs"].get("_2").is_some() && written["$defs"].get("_51").is_some());
+}
