@@ -58,6 +58,8 @@ pub struct Definitions {
     availability: Arc<Availability>,
     limits: Arc<Limits>,
     remembered: Mutex<VecDeque<Remembered>>,
+    /// Held by whoever renders.
+    rendering: tokio::sync::Mutex<()>,
     /// Tools that were warned of, so that each build is warned of once.
     warned: Mutex<HashSet<(SourceId, String, u64)>>,
 }
@@ -78,8 +80,8 @@ struct Remembered {
 impl Definitions {
     /// Remembers nothing yet.
     pub fn new(availability: Arc<Availability>, limits: Arc<Limits>) -> Definitions {
-        let (remembered, warned) = (Mutex::default(), Mutex::default());
-        Definitions { availability, limits, remembered, warned }
+        let (remembered, rendering, warned) = Default::default();
+        Definitions { availability, limits, remembered, rendering, warned }
     }
 
     /// Returns the definitions of the tools of a session, in a format.
@@ -151,7 +153,14 @@ impl Definitions {
                 Some(checked.fresh_until.map_or(soon, |until| until.min(soon)))
             }
         };
-        let values = definitions.iter().map(|definition| definition.render(format)).collect();
+        // Whoever waits for the same does not render it anew.
+        let _turn = self.rendering.lock().await;
+        if let Some(listed) = self.remembered(catalog, session, format, known) {
+            return listed;
+        }
+        let values = runtime::at_length(|| {
+            definitions.iter().map(|definition| definition.render(format)).collect()
+        });
         let (generation, unavailable) = (catalog.generation, checked.unavailable);
         let listed = Arc::new(Listed { generation, names, values, unavailable, selected });
         self.remember(session, format, known, fresh_until, &listed);

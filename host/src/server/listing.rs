@@ -10,7 +10,9 @@ use rmcp::model::{ListToolsResult, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::definitions::Listed;
 use crate::host::Host;
+use crate::runtime;
 use crate::schema::Format;
 use crate::session::Session;
 
@@ -41,9 +43,16 @@ impl Listings {
     /// Lists the tools that a session has now, by what their checks said last.
     pub(super) async fn make(&self, host: &Host, session: &Session) -> Arc<Listing> {
         let listed = host.known_definitions(session, Format::Mcp).await;
+        let formed = match self.format {
+            Format::Mcp => None,
+            format => Some(host.known_definitions(session, format).await),
+        };
+        runtime::at_length(|| self.of(&listed, formed.as_deref()))
+    }
+
+    fn of(&self, listed: &Listed, formed: Option<&Listed>) -> Arc<Listing> {
         let mut values = listed.values.clone();
-        if self.format != Format::Mcp {
-            let formed = host.known_definitions(session, self.format).await;
+        if let Some(formed) = formed {
             let schemas: HashMap<&str, &Value> =
                 formed.names.iter().map(String::as_str).zip(&formed.values).collect();
             for (name, value) in listed.names.iter().zip(&mut values) {
