@@ -332,10 +332,11 @@ impl Definitions {
 }
 
 /// What a tool registered. What strangers write is not passed on as structured output, so none
-/// is promised.
+/// is promised; nor is output of which some is not checked.
 fn registered(name: &str, entry: &Entry) -> Definition {
     let mut definition = Definition::of(entry.tool.spec());
-    if session::is_untrusted(name) {
+    let is_checked = entry.output.as_ref().is_none_or(|schema| schema.is_exact());
+    if session::is_untrusted(name) || !is_checked {
         definition.output = None;
     }
     definition

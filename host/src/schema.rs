@@ -62,6 +62,7 @@ pub struct Schema {
     validator: Validator,
     analysis: Analysis,
     bytes: u64,
+    is_exact: bool,
 }
 
 /// A keyword that costs too much, and where it stands in the schema with its references expanded.
@@ -215,7 +216,13 @@ impl Schema {
             .offline()
             .build(&expanded.schema)
             .map_err(|error| SchemaError::Invalid(shown(&error)))?;
-        Ok(Schema { validator, analysis, bytes: expanded.bytes + patterns.bytes })
+        let (bytes, is_exact) = (expanded.bytes + patterns.bytes, expanded.is_exact);
+        Ok(Schema { validator, analysis, bytes, is_exact })
+    }
+
+    /// False if a check accepts more than the schema does: it refers to itself, or is very large.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     /// Memory of the schema, about: all that its references copy, and its patterns.

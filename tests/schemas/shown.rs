@@ -1,5 +1,5 @@
 //! What schemas of strangers cost where no value is checked: places that a validator keeps, builds
-//! that are compared, definitions that are shown.
+//! that are compared, definitions that are shown; and what clients are promised of output.
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use toolhost::schema::Format;
 use toolhost::session::SessionSettings;
 
 use super::{generated, lab, left_out, tool};
+use crate::serve::client::Client;
+use crate::support::call;
 
 /// Schemas without keywords, so many below one long name.
 fn empty_below_a_long_name(open: &str, one: &str, count: usize, close: &str) -> Value {
@@ -46,4 +48,47 @@ async fn who_lists_at_once_shares_one_rendering() {
         let (one, two, three) = tokio::join!(list(), list(), list());
         assert!(Arc::ptr_eq(&one, &two) && Arc::ptr_eq(&two, &three), "{format}");
     }
+}
+
+/// Of output that refers to itself only some levels are checked, so clients are promised nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn output_that_is_not_checked_wholly_is_not_promised() {
+    let recursive = json!({
+        "type": "object",
+        "properties": { "next": { "$ref": "#" }, "value": { "type": "integer" } },
+    });
+    let plain = json!({
+        "type": "object",
+        "properties": { "value": { "$ref": "#/$defs/number" } },
+        "$defs": { "number": { "type": "integer" } },
+    });
+    let deep = (0..8).fold(json!({ "value": "wrong" }), |inner, _| json!({ "next": inner }));
+    let tools = [
+        tool("deep", json!({ "output": recursive, "answer": { "structured": deep.to_string() } })),
+        tool(
+            "shallow",
+            json!({
+                "output": recursive,
+                "answer": { "structured": r#"{"value":"wrong"}"# },
+            }),
+        ),
+        tool("plain", json!({ "output": plain, "answer": { "structured": r#"{"value":1}"# } })),
+    ];
+    let lab = lab("", &tools);
+    let host = lab.host().await;
+    call(&host, "shallow", json!({})).await.result.expect_err("wrong where it is checked");
+    drop(host);
+    let mut client = Client::initialized(&lab, &[]);
+    client.ask("list", "tools/list", json!({}));
+    let listed = client.answer("list");
+    let promised = |name: &str| {
+        let tools = listed["result"]["tools"].as_array().expect("tools");
+        let tool = tools.iter().find(|tool| tool["name"] == name).expect(name);
+        tool.get("outputSchema").is_some()
+    };
+    assert!(promised("plain"), "{listed}");
+    assert!(!promised("deep") && !promised("shallow"), "{listed}");
+    let answer = client.call(1, "deep", json!({}));
+    assert_eq!(answer["result"]["structuredContent"], deep, "{answer}");
+    assert_eq!(client.end().0, 0);
 }

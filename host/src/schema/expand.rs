@@ -21,6 +21,8 @@ const VALUE_BYTES: u64 = size_of::<Value>() as u64;
 /// A schema without references.
 pub(super) struct Expanded {
     pub(super) schema: Value,
+    /// False if it was cut somewhere, and accepts more than the schema with references.
+    pub(super) is_exact: bool,
     /// Its memory, about.
     pub(super) bytes: u64,
 }
@@ -39,7 +41,7 @@ pub(super) fn expand(root: &Value, limits: &Limits) -> Result<Expanded, SchemaEr
         path_bytes: 0,
     };
     let node = expansion.node(root, 0)?;
-    Ok(Expanded { schema: node.schema, bytes: expansion.bytes })
+    Ok(Expanded { schema: node.schema, is_exact: node.exact, bytes: expansion.bytes })
 }
 
 struct Expansion<'a> {
