@@ -91,8 +91,9 @@ function quickly(value) {
 
 function plain(key, value) {
   const what = key === '' ? 'the value' : `\`${key}\``;
-  // Not `value`: a Buffer of Node.js has become an object by now.
-  if (isBytes(this[key])) throw bytesAlone(what);
+  // Not `value` alone: a Buffer of Node.js has become an object by now. What `toJSON` returned is only there.
+  if (isBytes(this[key]) || isBytes(value)) throw bytesAlone(what);
+  if (isBody(value)) throw new TypeError(`${what} is a ${value.constructor.name}, which JSON has not; return what it holds: await response.json() or await response.text()`);
   if (value === null && this[key] instanceof Date) throw new TypeError(`${what} is no valid date; return null or a text in its place`);
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new TypeError(`${what} is ${value}, which JSON has not; return null or a text in its place`);
@@ -129,6 +130,11 @@ function isBytes(value) {
   const isBlob = typeof Blob === 'function' && value instanceof Blob;
   const isShared = typeof SharedArrayBuffer === 'function' && value instanceof SharedArrayBuffer;
   return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || isShared || isBlob;
+}
+
+/** Tells whether a value is a message of HTTP or a stream, whose content is still to be read. */
+function isBody(value) {
+  return ['Response', 'Request', 'ReadableStream'].some((name) => typeof globalThis[name] === 'function' && value instanceof globalThis[name]);
 }
 
 function bytesAlone(what) {
