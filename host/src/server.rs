@@ -13,6 +13,7 @@
 #![expect(deprecated, reason = "clients of the older era hear of failures as log messages alone")]
 
 mod answer;
+mod batch;
 mod desk;
 mod front;
 mod lines;

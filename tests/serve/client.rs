@@ -85,11 +85,16 @@ impl Client {
 
     /// Begins in the older way, and does not wait for an answer.
     pub(crate) fn begin(&mut self) {
+        self.begin_with("2025-06-18");
+    }
+
+    /// Begins in the older way, with a revision.
+    pub(crate) fn begin_with(&mut self, revision: &str) {
         self.ask(
             "start",
             "initialize",
             json!({
-                "protocolVersion": "2025-06-18",
+                "protocolVersion": revision,
                 "capabilities": {},
                 "clientInfo": { "name": "test", "version": "1" },
             }),

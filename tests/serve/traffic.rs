@@ -66,7 +66,33 @@ fn every_request_gets_an_answer() {
         "{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\"}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}",
         &[(json!(6), -32700), (json!(7), -32700)],
     );
-    check("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", &[(null.clone(), -32600)]);
+    check("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", &[(json!(1), -32600)]);
+    let ids = || (0..1_500).map(|id| format!("{{\"id\":{id},\"method\":\"ping\"}}"));
+    let expected: Vec<_> =
+        (0..1_024).map(|id| (json!(id), -32700)).chain([(null.clone(), -32700)]).collect();
+    check(&ids().collect::<String>(), &expected);
+    let expected: Vec<_> = (0..1_500).map(|id| (json!(id), -32600)).collect();
+    check(&format!("[{}]", ids().collect::<Vec<_>>().join(",")), &expected);
+    for (line, code) in [("[]", -32600), ("[1]", -32600), ("[[]]", -32600), ("[1", -32700)] {
+        check(line, &[(null.clone(), code)]);
+    }
+    let (id, far) = ("x".repeat(604), "x".repeat(100_000));
+    for (id, expected) in [(&id, json!(id)), (&far, null.clone())] {
+        check(
+            &format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"ping\"}}"),
+            &[(expected, -32600)],
+        );
+        check(&format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"result\":{{}}}}"), &[]);
+    }
+    check(&format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{far}\"}}"), &[(json!(1), -32600)]);
+    for cursor in ["5", "{}", "[]", "true", "\"none\""] {
+        check(
+            &format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{\"cursor\":{cursor}}}}}"
+            ),
+            &[(json!(1), -32602)],
+        );
+    }
     check("{\"foo\":1}", &[(null.clone(), -32600)]);
     check("{\"jsonrpc\":\"1.0\",\"id\":8,\"method\":\"ping\"}", &[(json!(8), -32600)]);
     check("{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", &[(null.clone(), -32600)]);
@@ -115,6 +141,58 @@ fn an_open_id_is_refused_and_the_first_can_be_cancelled() {
     // Whoever handled the first may be a moment behind.
     client.ask(1, "ping", json!({}));
     assert_eq!(client.answer(1)["error"]["code"], -32600);
+}
+
+#[test]
+fn ids_are_read_as_json() {
+    let lab = lab("");
+    let mut client = Client::initialized(&lab, &[]);
+    client.say(r#"{"jsonrpc":"2.0","\u0069d":7,"method":"ping"}"#);
+    assert_eq!(client.answer(7)["result"], json!({}));
+    client.say(r#"{"jsonrpc":"2.0","id":8,"\u006dethod":"ping"}"#);
+    assert_eq!(client.answer(8)["result"], json!({}));
+    // The longest that is taken, with its two marks.
+    let id = "x".repeat(510);
+    client.ask(id.as_str(), "ping", json!({}));
+    assert_eq!(client.answer(id.as_str())["result"], json!({}));
+    let id = "x".repeat(511);
+    client.ask(id.as_str(), "ping", json!({}));
+    let message = client.answer(id.as_str())["error"]["message"].take();
+    assert_eq!(message, "`id` takes 513 bytes, and at most 512 are allowed");
+}
+
+#[test]
+fn batches_are_of_the_first_revisions() {
+    let batch = r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}, {"jsonrpc":"2.0","method":"notifications/nothing"},5,{"jsonrpc":"2.0","id":2,"method":"ping"}] "#;
+    let lab = lab(&format!("{ONE_AT_A_TIME}requests_max = 16\n"));
+    for revision in ["2024-11-05", "2025-03-26"] {
+        let mut client = Client::start(&lab, &[]);
+        client.begin_with(revision);
+        assert_eq!(client.answer("start")["result"]["protocolVersion"], revision);
+        client.say(batch);
+        for id in [1, 2] {
+            assert_eq!(client.answer(id)["result"], json!({}));
+        }
+        let message = client.without_id()["error"]["message"].take();
+        assert!(message.as_str().is_some_and(|why| why.starts_with("a message is an object")));
+        assert!(client.heard.is_empty(), "{:#?}", client.heard);
+        // They are admitted one by one.
+        let spin = json!({ "name": "spin", "arguments": {} });
+        let spin =
+            |id| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": spin });
+        client.say(&json!((1..=17).chain([3]).map(spin).collect::<Vec<_>>()).to_string());
+        assert!(said(&client.answer(17)).contains("`requests_max` is 16"));
+        assert_eq!(client.answer(3)["error"]["code"], -32600);
+    }
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let mut client = Client::start(&lab, &[]);
+        client.begin_with(revision);
+        client.say(batch);
+        for id in [1, 2] {
+            let message = client.answer(id)["error"]["message"].take();
+            assert!(message.as_str().is_some_and(|why| why.contains("have batches")), "{message}");
+        }
+    }
 }
 
 #[test]

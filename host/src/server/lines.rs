@@ -24,8 +24,21 @@ pub(super) struct Line {
     pub(super) bytes: Option<Vec<u8>>,
     /// What stands on it, as far as that is known without reading it.
     pub(super) messages: Vec<Seen>,
+    /// How many messages stand on it, also those that are not told apart.
+    pub(super) count: usize,
     /// Values of arrays and objects on it, at most.
     pub(super) values: u64,
+}
+
+impl Line {
+    /// A message of a batch, as if it stood on a line of its own.
+    pub(super) fn of(bytes: &[u8]) -> Line {
+        let mut scan = Scan::default();
+        scan.feed(bytes);
+        let values = scan.values();
+        let (messages, count) = scan.end();
+        Line { bytes: Some(bytes.to_vec()), messages, count, values }
+    }
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
@@ -81,6 +94,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let bytes = std::mem::take(&mut self.line);
         let bytes = (!std::mem::take(&mut self.is_long)).then_some(bytes);
         let values = self.scan.values();
-        Line { bytes, messages: self.scan.end(), values }
+        let (messages, count) = self.scan.end();
+        Line { bytes, messages, count, values }
     }
 }

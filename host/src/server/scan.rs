@@ -7,16 +7,18 @@
 
 use rmcp::model::RequestId;
 
-/// Bytes of one id, or of one method, that are kept; a longer one cannot be answered.
-const TOKEN_BYTES_MAX: usize = 512;
-/// Messages on one line that are told apart.
-const MESSAGES_MAX: usize = 64;
+/// Bytes of one id, or of one method, as they are written; a request with a longer one is refused.
+pub(super) const TOKEN_BYTES_MAX: usize = 512;
+/// Messages on one line that are told apart; the others are counted.
+pub(super) const MESSAGES_MAX: usize = 1_024;
 
 /// One line, as far as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// The messages that have ended.
     messages: Vec<Seen>,
+    /// All that have ended, also those that are not told apart.
+    count: usize,
     /// Brackets that are open.
     depth: usize,
     in_string: bool,
@@ -24,6 +26,8 @@ pub(super) struct Scan {
     /// The key whose value comes, and what is between two marks, at the first level.
     key: Vec<u8>,
     token: Vec<u8>,
+    /// Bytes of the token, also those that are not kept.
+    token_bytes: usize,
     seen: Seen,
     /// Values of arrays and objects, at most.
     values: u64,
@@ -40,12 +44,22 @@ pub(super) struct Seen {
     pub(super) has_id: bool,
     /// Its method, if it is a text.
     pub(super) method: Option<String>,
+    /// Which of the two is too long to be kept, and its bytes.
+    pub(super) too_long: Option<(Member, usize)>,
+}
+
+/// A member of a message that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    Id,
+    Method,
 }
 
 impl Seen {
     /// Somebody waits for an answer.
     pub(super) fn is_request(&self) -> bool {
-        self.has_id && self.method.is_some()
+        let has_long_method = matches!(self.too_long, Some((Member::Method, _)));
+        self.has_id && (self.method.is_some() || has_long_method)
     }
 }
 
@@ -62,15 +76,17 @@ impl Scan {
         self.values
     }
 
-    /// The messages on the line, one that does not end included; and forgets all.
-    pub(super) fn end(&mut self) -> Vec<Seen> {
+    /// The messages on the line, one that does not end included, and how many there are, also of
+    /// those that are not told apart; and forgets all.
+    pub(super) fn end(&mut self) -> (Vec<Seen>, usize) {
         if self.depth > 0 {
             self.end_member();
             self.end_message();
         } else if self.has_rest && self.messages.is_empty() {
             self.end_message();
         }
-        std::mem::take(self).messages
+        let scan = std::mem::take(self);
+        (scan.messages, scan.count)
     }
 
     fn see(&mut self, byte: u8) {
@@ -103,6 +119,7 @@ impl Scan {
                 self.values += 1;
                 if self.depth == 1 {
                     self.key = std::mem::take(&mut self.token);
+                    self.token_bytes = 0;
                 }
             }
             b',' => {
@@ -118,29 +135,56 @@ impl Scan {
 
     fn keep(&mut self, byte: u8) {
         self.has_rest |= self.depth == 0;
-        if self.depth == 1 && self.token.len() < TOKEN_BYTES_MAX {
-            self.token.push(byte);
+        if self.depth == 1 {
+            self.token_bytes += 1;
+            if self.token.len() < TOKEN_BYTES_MAX {
+                self.token.push(byte);
+            }
         }
     }
 
     fn end_member(&mut self) {
-        match self.key.as_slice() {
-            b"\"id\"" => {
+        let member = member(&self.key);
+        let is_long = self.token_bytes > TOKEN_BYTES_MAX;
+        match member {
+            Some(Member::Id) => {
                 self.seen.has_id = true;
-                self.seen.id = serde_json::from_slice(&self.token).ok();
+                self.seen.id = serde_json::from_slice(&self.token).ok().filter(|_| !is_long);
             }
-            b"\"method\"" => self.seen.method = serde_json::from_slice(&self.token).ok(),
-            _ => {}
+            Some(Member::Method) => self.seen.method = serde_json::from_slice(&self.token).ok(),
+            None => {}
+        }
+        if let Some(member) = member.filter(|_| is_long) {
+            self.seen.too_long = Some((member, self.token_bytes));
         }
         self.key.clear();
         self.token.clear();
+        self.token_bytes = 0;
     }
 
     fn end_message(&mut self) {
         let seen = std::mem::take(&mut self.seen);
+        self.count += 1;
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push(seen);
         }
+    }
+}
+
+/// What a key names, as JSON reads it: any of its characters may be escaped.
+fn member(key: &[u8]) -> Option<Member> {
+    let read: String;
+    let name = match key.strip_prefix(b"\"")?.strip_suffix(b"\"")? {
+        plain if !plain.contains(&b'\\') => plain,
+        _ => {
+            read = serde_json::from_slice(key).ok()?;
+            read.as_bytes()
+        }
+    };
+    match name {
+        b"id" => Some(Member::Id),
+        b"method" => Some(Member::Method),
+        _ => None,
     }
 }
 
@@ -157,7 +201,7 @@ mod tests {
             let id = seen.id.map_or("none".to_owned(), |id| id.into_json_value().to_string());
             format!("{id} {}", seen.method.unwrap_or_default())
         };
-        let said: Vec<String> = scan.end().into_iter().map(said).collect();
+        let said: Vec<String> = scan.end().0.into_iter().map(said).collect();
         assert_eq!(said.join("; ").trim(), expected, "{line}");
     }
 
@@ -171,6 +215,7 @@ mod tests {
         check(r#" { "id" : -3 , "method" : "a" } "#, "-3 a");
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}{"id":2,"method":"b"} "#, "1 ping; 2 b");
         check(r#"{"text":"\"id\":5,{","id":6}"#, "6");
+        check(r#"{"\u0069d":7,"m\u0065thod":"ping"}"#, "7 ping");
     }
 
     #[test]
@@ -197,6 +242,10 @@ mod tests {
         assert_eq!(scan.values(), 0);
         let mut scan = Scan::default();
         scan.feed("{} ".repeat(1_000).as_bytes());
-        assert_eq!(scan.end().len(), MESSAGES_MAX);
+        let (messages, count) = scan.end();
+        assert_eq!((messages.len(), count), (1_000, 1_000));
+        scan.feed("{} ".repeat(2_000).as_bytes());
+        let (messages, count) = scan.end();
+        assert_eq!((messages.len(), count), (MESSAGES_MAX, 2_000));
     }
 }

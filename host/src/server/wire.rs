@@ -6,6 +6,7 @@
 //! leave, but also how a script ends that asks a few things in one go; so what is under way has
 //! a moment to be answered before everything is dropped.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,8 +26,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::batch;
 use super::lines::{Line, Lines};
-use super::scan::Seen;
+use super::scan::{Member, Seen, TOKEN_BYTES_MAX};
 use super::traffic::{Era, Refusal, Stage, Traffic, busy, error_line};
 use crate::json;
 use crate::limits::Limits;
@@ -41,10 +43,16 @@ const VALUE_BYTES: u64 = 40;
 const METHOD_CHARS_MAX: usize = 60;
 /// Characters of a broken message's cause that are said.
 const CAUSE_CHARS_MAX: usize = 200;
+/// Bytes of an id that is too long, and still is echoed.
+const LONG_ID_BYTES_MAX: usize = 64 << 10;
 
 /// One connection.
 pub(super) struct Wire<R> {
     lines: Lines<R>,
+    /// Messages of a batch that are not handled yet.
+    batch: VecDeque<Line>,
+    /// Whether the client's revision has batches.
+    has_batches: bool,
     line_bytes_max: usize,
     traffic: Arc<Traffic>,
     /// When the host is to stop, whatever the client does.
@@ -64,6 +72,24 @@ struct Broken {
     error: Option<IgnoredAny>,
 }
 
+/// A message, as far as it is looked at for its id alone.
+#[derive(Deserialize)]
+struct Identified {
+    id: RequestId,
+}
+
+/// A `tools/list`, as far as it is looked at for its cursor.
+#[derive(Deserialize)]
+struct Listing {
+    params: Option<Page>,
+}
+
+/// Which page is asked for.
+#[derive(Deserialize)]
+struct Page {
+    cursor: Option<IgnoredAny>,
+}
+
 impl<R: AsyncRead + Send + Unpin> Wire<R> {
     /// Must be called within a tokio runtime.
     pub(super) fn new(
@@ -76,6 +102,8 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
         let writer = tokio::spawn(Arc::clone(&traffic).deliver(output));
         Wire {
             lines: Lines::new(input, limits.message_bytes_max()),
+            batch: VecDeque::new(),
+            has_batches: false,
             line_bytes_max: limits.message_bytes_max(),
             traffic,
             stop: Box::pin(stop),
@@ -90,8 +118,8 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
     }
 
     /// The message of a line, if there is one to be handled.
-    fn message(&self, line: Line) -> Option<ClientJsonRpcMessage> {
-        let Line { bytes, messages, values } = line;
+    fn message(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
+        let Line { bytes, messages, count, values } = line;
         let first = messages.first().cloned().unwrap_or_default();
         let Some(bytes) = bytes else {
             let allowed = self.line_bytes_max;
@@ -103,12 +131,26 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
         if bytes.trim_ascii().is_empty() {
             return None;
         }
-        if messages.len() > 1 {
+        if count > 1 {
+            let why = format!("{count} messages stand on one line; each takes a line");
             for seen in &messages {
-                let why =
-                    format!("{} messages stand on one line; each takes a line", messages.len());
-                self.refuse(seen, ErrorCode::PARSE_ERROR, why);
+                self.refuse(seen, ErrorCode::PARSE_ERROR, why.clone());
             }
+            let others = count - messages.len();
+            if others > 0 {
+                let why = format!("{why}; this answers the last {others} of them");
+                self.refuse(&Seen::default(), ErrorCode::PARSE_ERROR, why);
+            }
+            return None;
+        }
+        if batch::is_batch(bytes) {
+            self.split(bytes);
+            return None;
+        }
+        if first.is_request()
+            && let Some((member, given)) = first.too_long
+        {
+            self.refuse_long(bytes, first, member, given);
             return None;
         }
         // Before it is read: as a value it takes many times the memory.
@@ -128,7 +170,20 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
         let unread = std::str::from_utf8(bytes).ok().and_then(|text| json::measure(text).err());
         match serde_json::from_slice::<ClientJsonRpcMessage>(bytes) {
             // What has an id and is read as something else is broken.
-            Ok(message) if is_request(&message) == first.is_request() && unread.is_none() => {
+            Ok(message)
+                if is_request(&message) == first.is_request()
+                    // What was not admitted is not handled.
+                    && id(&message) == request
+                    && unread.is_none() =>
+            {
+                if !has_cursor_in_order(&message, bytes) {
+                    if let Some(id) = request {
+                        self.traffic.release(id);
+                    }
+                    let why = "`tools/list` takes `cursor`, a text, or nothing".to_owned();
+                    self.refuse(&first, ErrorCode::INVALID_PARAMS, why);
+                    return None;
+                }
                 self.note(message)
             }
             _ => {
@@ -151,9 +206,14 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
     }
 
     /// Notes what a message means for the connection, and passes it on unless it comes too early.
-    fn note(&self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+    fn note(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
+                if let ClientRequest::InitializeRequest(request) = &request.request
+                    && self.traffic.era().is_none()
+                {
+                    self.has_batches = batch::are_of(&request.params.protocol_version);
+                }
                 if let Some(era) = era(&request.request) {
                     self.traffic.settle(era);
                 }
@@ -176,6 +236,54 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
         }
         tracing::debug!("too early, and ignored: {message:?}");
         None
+    }
+
+    /// Takes the messages of a batch in, or refuses each.
+    fn split(&mut self, bytes: &[u8]) {
+        if let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) {
+            return self.refuse(&Seen::default(), ErrorCode::PARSE_ERROR, no_json(&error));
+        }
+        if batch::elements(bytes).next().is_none() {
+            return self.refuse(&Seen::default(), ErrorCode::INVALID_REQUEST, SHAPE.to_owned());
+        }
+        for element in batch::elements(bytes) {
+            if batch::is_batch(element) {
+                let why = "a batch within a batch is not read".to_owned();
+                self.refuse(&Seen::default(), ErrorCode::INVALID_REQUEST, why);
+                continue;
+            }
+            let why = if !self.has_batches {
+                "only MCP 2024-11-05 and 2025-03-26 have batches, once `initialize` has agreed on one of them; send each message on a line of its own".to_owned()
+            } else if self.batch.len() == batch::MESSAGES_MAX {
+                format!(
+                    "a batch has at most {} messages, and this is one too many",
+                    batch::MESSAGES_MAX
+                )
+            } else {
+                self.batch.push_back(Line::of(element));
+                continue;
+            };
+            let seen = Line::of(element).messages.pop().unwrap_or_default();
+            // Nobody waits for an answer to a notification or an answer.
+            if seen.is_request() || !element.starts_with(b"{") {
+                self.refuse(&seen, ErrorCode::INVALID_REQUEST, why);
+            }
+        }
+    }
+
+    /// Refuses a request of which a member is longer than can be kept.
+    fn refuse_long(&self, bytes: &[u8], mut seen: Seen, member: Member, given: usize) {
+        let name = match member {
+            Member::Method => "method",
+            Member::Id => {
+                let read = || serde_json::from_slice::<Identified>(bytes).ok();
+                seen.id = (given <= LONG_ID_BYTES_MAX).then(read).flatten().map(|read| read.id);
+                "id"
+            }
+        };
+        let why =
+            format!("`{name}` takes {given} bytes, and at most {TOKEN_BYTES_MAX} are allowed");
+        self.refuse(&seen, ErrorCode::INVALID_REQUEST, why);
     }
 
     fn refuse(&self, seen: &Seen, code: ErrorCode, why: String) {
@@ -231,24 +339,45 @@ fn era(request: &ClientRequest) -> Option<Era> {
     }
 }
 
+/// The id of a request.
+fn id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(&request.id),
+        _ => None,
+    }
+}
+
+/// Tells of a `tools/list` whether its cursor is a text or left out. To the library it is left out
+/// if it is anything else.
+fn has_cursor_in_order(message: &ClientJsonRpcMessage, bytes: &[u8]) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return true };
+    let ClientRequest::ListToolsRequest(list) = &request.request else { return true };
+    if list.params.as_ref().is_some_and(|params| params.cursor.is_some()) {
+        return true;
+    }
+    let read = serde_json::from_slice::<Listing>(bytes).ok().and_then(|listing| listing.params);
+    read.is_none_or(|page| page.cursor.is_none())
+}
+
 fn is_request(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Request(_))
 }
 
 /// Why a line is no message that can be handled; none if nobody waits for an answer.
 fn broken(line: &[u8], seen: &Seen) -> Option<(ErrorCode, String)> {
-    let cause = |error: serde_json::Error| text::cut(&error.to_string(), CAUSE_CHARS_MAX);
     let broken = match serde_json::from_slice::<Broken>(line) {
         Ok(broken) => broken,
-        Err(error) if error.is_data() => {
-            return Some((ErrorCode::INVALID_REQUEST, format!("{SHAPE}: {}", cause(error))));
+        // The cause would tell of types of this program.
+        Err(error) if error.is_data() && !line.trim_ascii_start().starts_with(b"{") => {
+            return Some((ErrorCode::INVALID_REQUEST, SHAPE.to_owned()));
         }
-        Err(error) => {
+        Err(error) if error.is_data() => {
             return Some((
-                ErrorCode::PARSE_ERROR,
-                format!("the line is no JSON: {}", cause(error)),
+                ErrorCode::INVALID_REQUEST,
+                format!("{SHAPE}: {}", text::cut(&error.to_string(), CAUSE_CHARS_MAX)),
             ));
         }
+        Err(error) => return Some((ErrorCode::PARSE_ERROR, no_json(&error))),
     };
     match (&broken.method, seen.has_id) {
         (Some(Value::String(_)), false) => {
@@ -267,6 +396,10 @@ fn broken(line: &[u8], seen: &Seen) -> Option<(ErrorCode, String)> {
         }
         _ => Some((ErrorCode::INVALID_REQUEST, SHAPE.to_owned())),
     }
+}
+
+fn no_json(error: &serde_json::Error) -> String {
+    format!("the line is no JSON: {}", text::cut(&error.to_string(), CAUSE_CHARS_MAX))
 }
 
 /// What a message is.
@@ -302,10 +435,13 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Wire<R> {
                 self.traffic.finish(ended + GRACE).await;
                 return None;
             }
-            let line = tokio::select! {
-                () = self.traffic.gone() => return None,
-                () = &mut self.stop => None,
-                line = self.lines.next() => line,
+            let line = match self.batch.pop_front() {
+                Some(line) => Some(line),
+                None => tokio::select! {
+                    () = self.traffic.gone() => return None,
+                    () = &mut self.stop => None,
+                    line = self.lines.next() => line,
+                },
             };
             match line.map(|line| self.message(line)) {
                 Some(None) => {}
