@@ -38,6 +38,20 @@ pub(super) fn step(rest: &[u8]) -> Step {
     }
 }
 
+/// Reads what stands at the beginning of `rest`, where nothing follows it if `is_last`: then an
+/// entity ends there that has no semicolon.
+pub(super) fn step_to_end(rest: &[u8], is_last: bool) -> Step {
+    match step(rest) {
+        // Nothing that is longer is unfinished.
+        Step::Unfinished if is_last && rest.len() < LENGTH_MAX => {
+            let mut ended = [b' '; LENGTH_MAX];
+            ended[..rest.len()].copy_from_slice(rest);
+            step(&ended[..=rest.len()])
+        }
+        step => step,
+    }
+}
+
 fn byte(length: usize, byte: u8) -> Step {
     Step::Escape { length, bytes: [byte, 0, 0, 0], count: 1 }
 }
@@ -202,5 +216,17 @@ mod tests {
             assert_eq!(step(plain.as_bytes()), Step::Plain, "{plain}");
         }
         assert_eq!(step(b"&#97 "), step(b"&#97&"));
+        for entity in ["&#97", "&#x61", "&#00000097", "&#x00000061"] {
+            let Step::Escape { length, bytes, .. } = step_to_end(entity.as_bytes(), true) else {
+                panic!("{entity}");
+            };
+            assert_eq!((length, bytes[0]), (entity.len(), b'a'), "{entity}");
+            assert_eq!(step_to_end(entity.as_bytes(), false), Step::Unfinished, "{entity}");
+        }
+        for plain in
+            ["%6", "%u006", r"\", r"\u006", r"\ud83d", r"\ud83d\ude0", "&", "&#", "&#x", "&am"]
+        {
+            assert_eq!(step_to_end(plain.as_bytes(), true), Step::Plain, "{plain}");
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Kinds {
             [false, false, true] => Box::new(memchr::memchr_iter(third, bytes)),
             _ => Box::new(memchr::memchr3_iter(first, second, third, bytes)),
         };
-        firsts.filter(move |place| match escape::step(&bytes[*place..]) {
+        firsts.filter(move |place| match escape::step_to_end(&bytes[*place..], is_last) {
             Step::Plain => false,
             Step::Unfinished => !is_last,
             Step::Escape { .. } => true,
@@ -163,7 +163,10 @@ fn resolve(text: Text<'_>, part: Range<usize>, kinds: Kinds, is_last: bool, view
     let mut at = part.start;
     while at < part.end {
         let byte = text.bytes[at];
-        let step = if kinds.has(byte) { escape::step(&text.bytes[at..]) } else { Step::Plain };
+        let step = match kinds.has(byte) {
+            true => escape::step_to_end(&text.bytes[at..], is_last),
+            false => Step::Plain,
+        };
         match step {
             Step::Escape { length, bytes, count } => {
                 for byte in &bytes[..count] {
