@@ -9,6 +9,19 @@ use crate::support::{check_program as check, json_and_probe as lab};
 use crate::toolsets;
 
 #[test]
+fn a_call_of_what_is_not_there_names_what_did_not_load() {
+    let lab = lab().with("hello.wasm", "not a component");
+    expect![[r#"
+        exit 3
+        --- stdout
+        --- stderr
+        error[unknown_tool]: Unknown tool: hello
+        hint: plugins/hello.wasm did not load, and may have it; `toolhost list` says why
+    "#]]
+    .assert_eq(&lab.run(&["call", "hello"]));
+}
+
+#[test]
 fn exit_codes_say_whose_move_it_is() {
     check(
         &["call", "fail", r#"{"text": "no\u001b"}"#],

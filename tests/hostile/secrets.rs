@@ -68,6 +68,13 @@ async fn echo(mut peer: Peer) {
                 let name: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
                 format!("HTTP/1.1 200 OK\r\nx-{name}: 1\r\ncontent-length: 0\r\n\r\n")
             }
+            "/into-the-next-name" => {
+                let hex: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+                let (first, second) = hex.split_at(hex.len() / 2);
+                format!(
+                    "HTTP/1.1 200 OK\r\nx-part: {first}\r\n{second}: 1\r\ncontent-length: 0\r\n\r\n"
+                )
+            }
             "/split" => {
                 let (first, second) = key.split_at(key.len() / 2);
                 format!(
@@ -150,6 +157,12 @@ async fn a_name_of_a_header_is_redacted() {
     let text = result.to_string();
     assert_eq!(result["status"], 200, "{text}");
     assert!(text.contains("\"redacted\"") && !text.contains("%73%33"), "{text}");
+    // Nor the second half of one that begins in the field before.
+    let result = attack(&world.host, json!([world.get("/into-the-next-name")])).await.remove(0);
+    let (text, half) = (result.to_string(), &KEY[KEY.len() / 2..]);
+    let half: String = half.bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(result["status"], 200, "{text}");
+    assert!(text.contains("\"redacted\"") && !text.contains(&half), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -195,7 +195,6 @@ fn push_call(
     called: &Called,
     settings: &AuditSettings,
 ) {
-    let contents = settings.contents;
     let source = called.source.as_ref().map(|source| words(&source.to_string()));
     let whose = Whose { source: source.as_deref(), digest: called.digest.as_deref() };
     let optional = |text: &Option<String>| text.as_deref().map(name);
@@ -208,11 +207,11 @@ fn push_call(
         session: optional(&called.caller.session),
         task: optional(&called.caller.task),
         tool_call: optional(&called.caller.tool_call),
-        arguments: digested(&called.arguments, contents),
-        ran: called.ran.as_ref().map(|text| digested(text, contents)),
+        arguments: digested(&called.arguments, settings),
+        ran: called.ran.as_ref().map(|text| digested(text, settings)),
         result: called.answer.as_ref().map(|answer| match answer {
-            Answer::Output(output) => digest(&output.to_json_text(), contents),
-            Answer::Text(text) => digested(text, contents),
+            Answer::Output(output) => digest(&output.to_json_text(), settings),
+            Answer::Text(text) => digested(text, settings),
         }),
         used: &called.used,
         refused: called.refusals.len(),
@@ -307,27 +306,33 @@ fn redacted(json: String, redact: &super::Redact) -> String {
     r#"{"kind":"gap","lost":1,"why":"a secret stood across the members of this line"}"#.to_owned()
 }
 
-fn digested(text: &Text, contents: bool) -> Digested<'_> {
+fn digested<'a>(text: &'a Text, settings: &AuditSettings) -> Digested<'a> {
     match text {
-        Text::Whole(text) => digest(text, contents),
+        Text::Whole(text) => digest(text, settings),
         Text::Hashed { bytes, sha256, beginning } => Digested {
             bytes: *bytes,
             sha256: Cow::Borrowed(sha256),
-            text: contents.then(|| shown(beginning)),
+            text: settings.contents.then(|| shown(beginning, settings)),
         },
     }
 }
 
-fn digest(text: &str, contents: bool) -> Digested<'static> {
+fn digest(text: &str, settings: &AuditSettings) -> Digested<'static> {
     Digested {
         bytes: text.len(),
         sha256: Cow::Owned(hex(&Sha256::digest(text))),
-        text: contents.then(|| shown(beginning(text))),
+        text: settings.contents.then(|| shown(text, settings)),
     }
 }
 
-fn shown(text: &str) -> String {
-    text::printable(text)
+/// The beginning, without secrets: those are searched for before the line is made, which escapes once
+/// more what is JSON already.
+fn shown(text: &str, settings: &AuditSettings) -> String {
+    let mut text = text.to_owned();
+    if let Some(redact) = &settings.redact {
+        redact(&mut text);
+    }
+    text::printable(beginning(&text))
 }
 
 fn name(given: &str) -> String {

@@ -120,6 +120,22 @@ fn contents_stand_there_only_if_asked_for_bounded_and_without_secrets() {
 }
 
 #[test]
+fn a_secret_within_json_is_found_before_the_line_escapes_it_once_more() {
+    let home = tempfile::tempdir().expect("a folder");
+    let redact: Redact = Arc::new(|text| *text = text.replace(r#"hun\"ter22"#, "[REDACTED:KEY]"));
+    let audit = Audit::open(AuditSettings {
+        contents: true,
+        redact: Some(redact),
+        ..settings(home.path())
+    });
+    let arguments = audit.text(serde_json::json!({ "key": r#"hun"ter22"# }).to_string());
+    audit.note(Called { arguments, ..called("look") });
+    drop(audit);
+    let [record] = &records(home.path())[..] else { panic!("one record") };
+    assert_eq!(record.members["arguments"]["text"], r#"{"key":"[REDACTED:KEY]"}"#);
+}
+
+#[test]
 fn names_of_strangers_are_bounded_and_safe() {
     let home = tempfile::tempdir().expect("a folder");
     let long = "\u{1b}[31m\n".repeat(100_000);

@@ -192,12 +192,13 @@ impl Redactor {
         found
     }
 
-    /// Tells whether a value begins in the name of a field and ends behind it, as whoever reads the
-    /// line of the field sees it, or whoever joins the two. Case does not count.
-    pub fn spans_field(&self, name: &str, value: &str) -> bool {
+    /// Tells whether a value begins in the first of two texts and ends in the second: the name of a field
+    /// and what stands there, as whoever reads the line of the field sees it, or whoever joins the two; or
+    /// what stands in a field and the name of the next one. Case does not count.
+    pub fn spans_field(&self, first: &str, second: &str) -> bool {
         ["", ":", ": "].iter().any(|between| {
-            let runs = self.folded_runs(&[name, between, value].concat());
-            runs.iter().any(|run| run.start < name.len() && name.len() < run.end)
+            let runs = self.folded_runs(&[first, between, second].concat());
+            runs.iter().any(|run| run.start < first.len() && first.len() < run.end)
         })
     }
 

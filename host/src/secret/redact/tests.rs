@@ -64,6 +64,8 @@ fn values_make_way() {
         ("s3cr3t-keys3cr3t-key", "[REDACTED:KEY][REDACTED:KEY]"),
         ("ü s3cr3t-key ü", "ü [REDACTED:KEY] ü"),
         ("S3CR3T-KEY", "S3CR3T-KEY"),
+        ("s3cr3t-ke&#121", "[REDACTED:KEY]"),
+        ("s3cr3t-ke&#x79", "[REDACTED:KEY]"),
     ] {
         check(&one, text, expected);
     }

@@ -56,6 +56,13 @@ fn redact_fields(fields: &mut HeaderMap, redactor: &Redactor) {
             (*hidden, *value) = (true, NAME.into());
         }
     }
+    // One that begins in a value and ends in the name of the next field.
+    for place in 1..names.len() {
+        let text = String::from_utf8_lossy(&values[place - 1]);
+        if redactor.spans_field(&text, names[place].as_str()) {
+            (hidden[place], values[place - 1]) = (true, NAME.into());
+        }
+    }
     if values == before && !hidden.contains(&true) {
         return;
     }
