@@ -32,7 +32,7 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 const IDLE_TICKS_MAX: u32 = 1_000;
 /// Bytes of a freed slot that are cleaned in place; only if the kernel tells which are dirty. A guest in
 /// Rust makes 90 KiB dirty; after a flood as many slots as calls may run at once keep so much.
-const KEEP_RESIDENT_BYTES: usize = 256 << 10;
+const KEEP_RESIDENT_BYTES: usize = 128 << 10;
 
 /// Why the engine does not start.
 #[derive(Debug, Error)]
