@@ -57,10 +57,27 @@ impl Size {
         size
     }
 
+    /// What it takes to copy the value or to compare it: a step for each value, and for a few bytes of
+    /// text.
+    pub fn steps(self) -> u64 {
+        const STEP_BYTES: u64 = 16;
+        self.nodes + self.bytes / STEP_BYTES
+    }
+
     fn add(&mut self, other: Size) {
         self.nodes += other.nodes;
         self.bytes += other.bytes;
     }
+}
+
+/// A value as text, the same for equal values.
+pub fn in_order(value: &Value) -> String {
+    if !value.is_object() && !value.is_array() {
+        return value.to_string();
+    }
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
 }
 
 /// Tells whether a text is one JSON value, and how large that is. The time is linear in the text,

@@ -18,10 +18,8 @@ const CHANGES_MAX: usize = 50;
 const CHARS_MAX: usize = 200;
 /// Characters of a place, so that what is said of it is seen as well.
 const PLACE_CHARS_MAX: usize = 120;
-/// Most that is compared of one tool, in values and in words of [`WORD_BYTES`]: a thing can be
-/// compared with many.
+/// Most that is compared of one tool, in steps: a thing can be compared with many.
 const WORK_MAX: u64 = 2_000_000;
-const WORD_BYTES: u64 = 16;
 
 /// What a change means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,8 +100,7 @@ impl Found {
     fn spend(&mut self, values: [&Value; 2]) -> bool {
         for value in values {
             if self.work <= WORK_MAX {
-                let size = Size::of(value);
-                self.work += size.nodes + size.bytes / WORD_BYTES;
+                self.work += Size::of(value).steps();
             }
         }
         self.work <= WORK_MAX

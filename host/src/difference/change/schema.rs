@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Found, Meaning, place as place_of};
+use crate::json::in_order;
 
 /// How deep schemas are compared.
 const DEPTH_MAX: usize = 16;
@@ -94,7 +95,7 @@ const TAKE_AWAY: [&str; 16] = [
     "uniqueItems",
 ];
 
-/// Tells `add` what a change of a tool's schema means; nothing, if only descriptions differ.
+/// Finds what a change of a tool's schema means; nothing, if only descriptions differ.
 pub(super) fn compare(place: &str, before: &Value, after: &Value, found: &mut Found) {
     schema(place, &bare(before), &bare(after), 0, found);
 }
@@ -189,13 +190,6 @@ fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found
     };
     let meaning = if all { Meaning::Compatible } else { Meaning::Breaking };
     found.add(meaning, format_args!("{place}: {} became {}", shown(&was), shown(&is)));
-}
-
-/// A value as text, the same for equal values.
-fn in_order(value: &Value) -> String {
-    let mut value = value.clone();
-    value.sort_all_objects();
-    value.to_string()
 }
 
 fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {

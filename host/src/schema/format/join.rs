@@ -7,13 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::json::Size;
+use crate::json::{Size, in_order};
 
 /// Most schemas put together into one.
 const PARTS_MAX: usize = 16;
-/// Most that is copied while one definition is rendered: values, and words of [`WORD_BYTES`].
+/// Most that is copied while one definition is rendered, in steps.
 const WORK_MAX: u64 = 100_000;
-const WORD_BYTES: u64 = 16;
 /// Most bytes of a rendered schema; a longer one may be so many times as long as registered.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 const TEXT_TIMES_MAX: usize = 4;
@@ -42,7 +41,7 @@ impl Work {
     /// Counts what is about to be copied; false once it is too much.
     pub(super) fn spend(&mut self, value: &Value) -> bool {
         if self.0 <= WORK_MAX {
-            self.0 += cost(Size::of(value));
+            self.0 += Size::of(value).steps();
         }
         self.0 <= WORK_MAX
     }
@@ -50,7 +49,7 @@ impl Work {
     /// The same for an object.
     pub(super) fn spend_members(&mut self, members: &Map<String, Value>) -> bool {
         if self.0 <= WORK_MAX {
-            self.0 += 1 + cost(Size::of_members(members));
+            self.0 += 1 + Size::of_members(members).steps();
         }
         self.0 <= WORK_MAX
     }
@@ -59,10 +58,6 @@ impl Work {
     pub(super) fn is_spent(&self) -> bool {
         self.0 > WORK_MAX
     }
-}
-
-fn cost(size: Size) -> u64 {
-    size.nodes + size.bytes / WORD_BYTES
 }
 
 /// Values, each once, in the order in which they came.
@@ -82,16 +77,6 @@ impl Distinct {
     pub(super) fn into_values(self) -> Vec<Value> {
         self.values
     }
-}
-
-/// A value as text, the same for equal values.
-fn in_order(value: &Value) -> String {
-    if !value.is_object() && !value.is_array() {
-        return value.to_string();
-    }
-    let mut value = value.clone();
-    value.sort_all_objects();
-    value.to_string()
 }
 
 /// Tells whether a rendered schema is as short as it has to be.
