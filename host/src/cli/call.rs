@@ -18,12 +18,10 @@ use crate::registry::Catalog;
 use crate::session::SessionSettings;
 use crate::tool::{Call, Class, Code, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
 
+pub(super) use given::text as read_text;
+
 /// Files that did not load, as far as they are named to whoever calls a tool that is not there.
 const NOT_LOADED_MAX: usize = 3;
-
-/// Bytes that are read of arguments where the configuration is not known yet: as many as
-/// `arguments_bytes_max` can allow.
-const READ_BYTES_MAX: Bytes = Bytes(64 << 20);
 
 /// Calls one tool and prints its answer.
 ///
@@ -80,7 +78,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let allowed = limits.arguments_bytes_max;
     let pairs = given.arg.iter().map(|pair| read_pair(pair, allowed));
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-    let text = given.arguments.as_deref().map(|text| given::text(text, allowed)).transpose()?;
+    let text = given.arguments.as_deref().map(|text| read_text(text, allowed)).transpose()?;
     let host = host_with_tool(ui, settings, tool).await?;
     let arguments = match text {
         Some(text) => text,
@@ -169,11 +167,6 @@ fn read_pair(pair: &str, allowed: Bytes) -> Result<(String, String), Failure> {
         Some(file) => given::of_file(file, allowed)?,
     };
     Ok((key.to_owned(), value))
-}
-
-/// Reads arguments, or what stands in their place, before it is known how large they may be.
-pub(super) fn read_text(given: &str) -> Result<String, Failure> {
-    given::text(given, READ_BYTES_MAX)
 }
 
 pub(super) fn print_output(ui: &Ui, output: &ToolOutput) -> Result<(), Failure> {

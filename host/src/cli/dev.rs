@@ -111,10 +111,11 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     if given.examples_with_grants {
         settings.gate = Gate::WithGrants;
     }
+    let allowed = settings.config.limits.arguments_bytes_max;
     let calls: Vec<(String, String)> = given
         .call
         .chunks(2)
-        .map(|pair| Ok((pair[0].clone(), super::call::read_text(&pair[1])?)))
+        .map(|pair| Ok((pair[0].clone(), super::call::read_text(&pair[1], allowed)?)))
         .collect::<Result<_, Failure>>()?;
     let stopped = stopped()?;
     tokio::select! {

@@ -49,9 +49,9 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let grants = read_grants(&given.with)?;
-    let text = read_text(&given.arguments)?;
     let home = Home::from_environment()?;
     let settings = home.settings_with(global, &grants)?;
+    let text = read_text(&given.arguments, settings.config.limits.arguments_bytes_max)?;
     let file = given.file.display().to_string();
     let id = given.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));

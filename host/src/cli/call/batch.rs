@@ -106,7 +106,7 @@ fn read(line: &str, dirs: &[String]) -> Result<(Option<Id>, Call), String> {
         && number.as_f64().is_some_and(|value| number.is_f64() && value.abs() >= EXACT_BELOW)
     {
         return Err(format!(
-            "`id` {number} is beyond 64 bits and would change; write it as a text"
+            "`id` {number} is beyond 64 bits and would change; write it as a string"
         ));
     }
     let arguments = match arguments {

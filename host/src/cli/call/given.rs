@@ -8,7 +8,7 @@ use crate::cli::failure::Failure;
 use crate::limits::{Bytes, Limits};
 
 /// A text as it was typed, of a file (`@FILE`), or of stdin (`-`).
-pub(super) fn text(given: &str, allowed: Bytes) -> Result<String, Failure> {
+pub(in crate::cli) fn text(given: &str, allowed: Bytes) -> Result<String, Failure> {
     match given.strip_prefix('@') {
         Some(file) => of_file(file, allowed),
         None if given == "-" => whole("stdin", io::stdin().lock(), allowed),
