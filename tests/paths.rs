@@ -190,10 +190,13 @@ def fail_py(text: str) -> str:
         text: What is no JSON.
     """
     log.info("here")
-    try:
-        open("/usr/none/x")
-    except OSError:
-        return json.loads(text)
+    # The second leads through a link of the system's on many machines.
+    for path in ("/usr/none/x", "/lib/none/x"):
+        try:
+            open(path)
+        except OSError:
+            pass
+    return json.loads(text)
 
 @tool
 def write_py() -> str:

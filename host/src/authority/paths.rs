@@ -69,13 +69,13 @@ pub fn is_above<'a>(path: &str, mut others: impl Iterator<Item = &'a str>) -> bo
 }
 
 /// Tells how a path, which came without its first slash, was said in these arguments, if it was:
-/// it, or a directory above it, is one of their texts. The more exact one counts.
-pub fn meant(path: &str, texts: &[String], working: Option<&str>) -> Option<Meant> {
+/// it, or a directory above it, is one of their strings. The more exact one counts.
+pub fn meant(path: &str, strings: &[String], working: Option<&str>) -> Option<Meant> {
     let working = working.unwrap_or("/");
     let said = |is_absolute: bool, is_exact: bool| {
         let path = whole(path, if is_absolute { "/" } else { working });
         let path = Steps::of(&path);
-        texts.iter().filter(|text| text.starts_with('/') == is_absolute).any(|text| {
+        strings.iter().filter(|text| text.starts_with('/') == is_absolute).any(|text| {
             let said = said(text, working);
             match path.below(&Steps::of(&said)).as_deref() {
                 Some(".") => true,
@@ -95,7 +95,7 @@ pub fn meant(path: &str, texts: &[String], working: Option<&str>) -> Option<Mean
     })
 }
 
-/// A text of arguments as the absolute path that it is, if it is one.
+/// A string of arguments as the absolute path that it is, if it is one.
 pub fn said(text: &str, working: &str) -> String {
     whole(text, if text.starts_with('/') { "/" } else { working })
 }
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn arguments_tell_how_a_path_was_meant() {
-        let texts = ["/data/x", "./in", "src", "..", "/"].map(str::to_owned);
+        let strings = ["/data/x", "./in", "src", "..", "/"].map(str::to_owned);
         let check = |path: &str, expected| {
-            assert_eq!(meant(path, &texts, Some("/w/sub")), expected, "{path}");
+            assert_eq!(meant(path, &strings, Some("/w/sub")), expected, "{path}");
         };
         check("data/x", Some(Meant::Absolute));
         check("data/x/y", Some(Meant::Absolute));

@@ -92,7 +92,7 @@ pub(crate) fn not_there(what: &str, path: &str, error: &std::io::Error) -> Error
         return Error::failed(format!(
             "Cannot read '{path}': no directory that holds it is granted to this plugin. The \
              operator can grant one with `toolhost grant files --dir DIR:ro`, or for one call with \
-             `toolhost call ... --dir .:ro`."
+             `toolhost call ... --dir DIR:ro`."
         ));
     }
     if error.kind() != ErrorKind::NotFound {

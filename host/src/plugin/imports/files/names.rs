@@ -24,10 +24,10 @@ use crate::plugin::directories::{Directory, DirectoryRules};
 /// well, and the first slash away, so `.` gets absolute paths too.
 const ABSOLUTE: &str = "/";
 const RELATIVE: &str = ".";
-/// Texts of the arguments that are looked at, to tell how a path was meant.
-const TEXTS_MAX: usize = 200;
+/// Strings of the arguments that are looked at, to tell how a path was meant.
+const STRINGS_MAX: usize = 200;
 /// Bytes of one of them; no path is longer.
-const TEXT_BYTES_MAX: usize = 4_096;
+const STRING_BYTES_MAX: usize = 4_096;
 
 /// What a handle stands for that a guest got as a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ enum Base {
 #[derive(Default)]
 pub(crate) struct Names {
     rules: Arc<DirectoryRules>,
-    /// The texts in the arguments of the call.
-    texts: Vec<String>,
+    /// The strings in the arguments of the call.
+    strings: Vec<String>,
     /// The same as paths, absolute ones.
     said: Vec<String>,
     bases: Vec<(u32, Base)>,
@@ -64,10 +64,10 @@ impl Names {
     /// Tells the arguments of the call, as JSON, which may say how a path is meant.
     pub(crate) fn said(&mut self, arguments: &str) {
         let arguments = serde_json::from_str(arguments).unwrap_or_default();
-        gather(&arguments, &mut self.texts);
+        gather(&arguments, &mut self.strings);
         let working = self.working().unwrap_or("/").to_owned();
-        let texts = self.texts.iter().filter(|text| !text.is_empty());
-        self.said = texts.map(|text| paths::said(text, &working)).collect();
+        let strings = self.strings.iter().filter(|text| !text.is_empty());
+        self.said = strings.map(|text| paths::said(text, &working)).collect();
     }
 
     /// The number will stand for something else.
@@ -150,7 +150,10 @@ impl Names {
         for name in rest.unwrap_or(path) {
             at.push(name);
             match at.symlink_metadata() {
-                Ok(found) if found.is_symlink() => return true,
+                // Those at the root are the system's, such as `/lib`.
+                Ok(found) if found.is_symlink() && at.parent() != Some(Path::new("/")) => {
+                    return true;
+                }
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -166,13 +169,13 @@ fn first(path: &str) -> String {
         .map_or_else(|| "/".to_owned(), |name| format!("/{name}"))
 }
 
-/// Gathers the texts in a value.
-fn gather(value: &Value, texts: &mut Vec<String>) {
+/// Gathers the strings in a value.
+fn gather(value: &Value, strings: &mut Vec<String>) {
     match value {
-        _ if texts.len() >= TEXTS_MAX => {}
-        Value::String(text) if text.len() <= TEXT_BYTES_MAX => texts.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| gather(value, texts)),
-        Value::Object(fields) => fields.values().for_each(|value| gather(value, texts)),
+        _ if strings.len() >= STRINGS_MAX => {}
+        Value::String(text) if text.len() <= STRING_BYTES_MAX => strings.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| gather(value, strings)),
+        Value::Object(fields) => fields.values().for_each(|value| gather(value, strings)),
         _ => {}
     }
 }
@@ -219,7 +222,7 @@ impl Files<'_> {
             Base::Absolute => (what.path.to_owned(), Meant::Absolute),
             Base::Relative => {
                 let names = &self.names;
-                let said = paths::meant(what.path, &names.texts, names.working());
+                let said = paths::meant(what.path, &names.strings, names.working());
                 (what.path.to_owned(), said.unwrap_or(Meant::Either))
             }
         };
