@@ -305,6 +305,9 @@ impl Door {
     }
 }
 
+/// What a request for the list of tools takes.
+const LIST_PARAMETERS: &str = "`cursor`, a string, or nothing";
+
 impl ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -389,8 +392,8 @@ impl ServerHandler for Door {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let parameters = match &*request.method {
-            "tools/call" => "`name`, a text, and `arguments`, an object",
-            "tools/list" => "`cursor`, a text, or nothing",
+            "tools/call" => "`name`, a string, and `arguments`, an object",
+            "tools/list" => LIST_PARAMETERS,
             "initialize" => "`protocolVersion`, `capabilities` and `clientInfo`",
             "subscriptions/listen" => "`notifications`, an object",
             "logging/setLevel" => {

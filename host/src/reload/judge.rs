@@ -82,7 +82,7 @@ impl<'a> Case<'a> {
         not_agreed.remove(&settings.grants);
         let not_agreed = not_agreed.flags();
         let is_of_id_alone = found.origin == Origin::Project
-            && config.ids.contains_key(&candidate.id)
+            && config.ids.get(&candidate.id).is_some_and(|table| !table.allows_nothing())
             && !config.plugins.contains_key(&address)
             && known.is_none_or(|known| known.trusted.is_none());
         let bundled = PluginAddress::bundled(candidate.id.clone());

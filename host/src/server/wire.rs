@@ -180,7 +180,7 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
                     if let Some(id) = request {
                         self.traffic.release(id);
                     }
-                    let why = "`tools/list` takes `cursor`, a text, or nothing".to_owned();
+                    let why = format!("`tools/list` takes {}", super::LIST_PARAMETERS);
                     self.refuse(&first, ErrorCode::INVALID_PARAMS, why);
                     return None;
                 }
@@ -347,7 +347,7 @@ fn id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// Tells of a `tools/list` whether its cursor is a text or left out. To the library it is left out
+/// Tells of a `tools/list` whether its cursor is a string or left out. To the library it is left out
 /// if it is anything else.
 fn has_cursor_in_order(message: &ClientJsonRpcMessage, bytes: &[u8]) -> bool {
     let JsonRpcMessage::Request(request) = message else { return true };
