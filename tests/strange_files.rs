@@ -98,6 +98,53 @@ fn a_source_that_leads_out_is_not_read() {
 }
 
 #[test]
+fn a_link_in_the_middle_of_a_typed_path_does_not_lead_out() {
+    let lab = Lab::new();
+    let outside = canary(&lab);
+    symlink(&outside, lab.work().join("link")).expect("a link");
+    symlink(&outside, lab.plugins().join("deep")).expect("a link");
+    fs::create_dir(outside.join("folder/more")).expect("made");
+    fs::write(outside.join("folder/more/x.py"), CANARY).expect("written");
+    let absolute = lab.plugins().join("deep/folder/plugin.py");
+    let absolute = absolute.to_string_lossy();
+    let named = [
+        "link/folder/more/x.py",
+        "link/folder/plugin.py",
+        "./link/folder",
+        "link/folder/x.wasm",
+        "plugins/../link/folder/x.wasm",
+        &absolute,
+    ];
+    for source in named {
+        for command in
+            [&["inspect"][..], &["check"], &["trust", "--yes"], &["dev", "--once", "--yes"]]
+        {
+            // One builds sources, and the other trusts projects by their folders.
+            let is_other = match command[0] {
+                "dev" => source.ends_with(".wasm"),
+                "trust" => source == "./link/folder",
+                _ => false,
+            };
+            if is_other {
+                continue;
+            }
+            let said = lab.run(&[command, &[source]].concat());
+            assert!(!said.starts_with("exit 0\n"), "{command:?} {source}: {said}");
+            assert!(!said.contains(CANARY), "{command:?} {source}: {said}");
+            assert!(
+                said.contains("leads out of its project by a link"),
+                "{command:?} {source}: {said}"
+            );
+        }
+    }
+    // Where there is no project, links are of whoever typed them; so are those in a folder of the user's.
+    let other = tempfile::tempdir().expect("a folder");
+    symlink(&outside, other.path().join("link")).expect("a link");
+    let typed = other.path().join("link/folder/plugin.py").to_string_lossy().into_owned();
+    assert!(lab.run(&["check", &typed]).contains(CANARY));
+}
+
+#[test]
 fn a_folder_of_plugins_that_leads_out_is_not_read() {
     let lab = Lab::new();
     let outside = canary(&lab);

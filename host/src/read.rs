@@ -19,6 +19,8 @@ use crate::text;
 
 /// The folder of a project in which its plugins lie.
 pub const PLUGINS: &str = "plugins";
+/// What lies in the folder of a project.
+const OF_PROJECT: [&str; 2] = [".git", "toolhost.toml"];
 /// Systems of files whose files are no files, by the number that the kernel has for each.
 #[cfg(target_os = "linux")]
 const NOT_ON_DISK: [u32; 10] = [
@@ -117,6 +119,35 @@ impl Place {
             _ => &folder,
         };
         Ok(Place::Project(fs::canonicalize(project)?))
+    }
+
+    /// The project out of which a link in the middle of a path leads that somebody typed, if there is
+    /// one. Below the working directory a path is always of a project; what lies in none, or in one of
+    /// these folders, is of whoever typed it.
+    ///
+    /// # Errors
+    /// If the working directory cannot be found.
+    pub fn of_links(own: &[PathBuf], path: &Path) -> io::Result<Option<Place>> {
+        let typed_here = if path.is_relative() { Some(fs::canonicalize(".")?) } else { None };
+        let mut reached = PathBuf::new();
+        let Some(folder) = path.parent() else { return Ok(None) };
+        for part in folder.components() {
+            let above = if reached == Path::new("") { Path::new(".") } else { &reached };
+            let above = fs::canonicalize(above);
+            reached.push(part);
+            let Ok(above) = above else { break };
+            if !fs::symlink_metadata(&reached).is_ok_and(|found| found.is_symlink())
+                || own.iter().any(|own| above.starts_with(own))
+            {
+                continue;
+            }
+            let here = typed_here.as_deref().filter(|here| above.starts_with(here));
+            let Some(project) = project_of(&above).or(here) else { continue };
+            if !fs::canonicalize(&reached).is_ok_and(|real| real.starts_with(project)) {
+                return Ok(Some(Place::Project(project.to_owned())));
+            }
+        }
+        Ok(None)
     }
 
     /// The folder that something really lies in: for what was read before, and is known by its
@@ -276,6 +307,18 @@ impl Opened {
             && is_same(fs::metadata(path))
             && self.before.len() == bytes_read as u64
     }
+}
+
+/// The project that a folder lies in, by what lies in that, or as its plugins do.
+fn project_of(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find_map(|above| {
+        let has = |name: &&str| fs::symlink_metadata(above.join(name)).is_ok();
+        match above.file_name() {
+            _ if OF_PROJECT.iter().any(|name| has(&name)) => Some(above),
+            Some(name) if name == PLUGINS => above.parent(),
+            _ => None,
+        }
+    })
 }
 
 fn named(path: &Path, problem: Problem) -> ReadError {

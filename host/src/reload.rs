@@ -96,21 +96,23 @@ impl Folder {
 }
 
 /// From where a file is read that is named on the command line: as a plugin of the folder it lies
-/// in, if that is one of `folders`; else as one of a stranger's project.
+/// in, if that is one of `folders`; else as one of a stranger's project. No link on the way to it leads
+/// out of a project.
 ///
 /// # Errors
 /// If its folder cannot be found.
 pub fn place_of(folders: &[Folder], path: &Path) -> std::io::Result<Place> {
+    let own = folders.iter().filter(|known| known.origin != Origin::Project);
+    let own: Vec<PathBuf> =
+        own.filter_map(|known| std::fs::canonicalize(&known.path).ok()).collect();
+    if let Some(place) = Place::of_links(&own, path)? {
+        return Ok(place);
+    }
     let path = std::path::absolute(path)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let real = std::fs::canonicalize(folder)?;
-    let is_own = |known: &&Folder| {
-        known.origin != Origin::Project
-            && std::fs::canonicalize(&known.path).is_ok_and(|known| known == real)
-    };
-    match folders.iter().find(is_own) {
-        Some(_) => Ok(Place::Own),
-        None => Place::of_plugins(folder),
+    match own.contains(&std::fs::canonicalize(folder)?) {
+        true => Ok(Place::Own),
+        false => Place::of_plugins(folder),
     }
 }
 

@@ -12,6 +12,7 @@ use super::home::Home;
 use crate::config::Config;
 use crate::host::HostSettings;
 use crate::plugin::{self, Candidate};
+use crate::read::Problem;
 use crate::reload::{self, Folder, Remembered};
 use crate::script;
 use crate::text;
@@ -232,6 +233,7 @@ impl<'a> Chooser<'a> {
         let (Some(folder), Some(name)) = (named.parent(), named.file_name()) else {
             return Err(Failure::usage(format!("{what} is no plugin")));
         };
+        let place = reload::place_of(&self.settings.folders, Path::new(what));
         // A link is a plugin by its own name, in the folder it lies in.
         let folder = real(folder);
         let path = folder.join(name);
@@ -240,7 +242,10 @@ impl<'a> Chooser<'a> {
             && let Some(id) = stem
         {
             let id = id.map_err(|error| Failure::usage(error.to_string()))?;
-            let place = reload::place_of(&self.settings.folders, &path).map_err(unreadable)?;
+            let place = place.map_err(unreadable)?;
+            place
+                .real(&folder)
+                .map_err(|_| Failure::usage(format!("{what} {}", Problem::LeadsOut)))?;
             let file = Candidate { id, folder, path, place };
             return Ok(Choice { address: self.address_of(&file), file: Some(file) });
         }
