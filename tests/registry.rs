@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -102,4 +103,32 @@ fn a_tool_with_a_hostile_schema_is_left_out_alone() {
     assert_eq!(report.tools, ["good"]);
     assert_eq!(report.rejected[0].tool, "bad");
     assert!(report.rejected[0].reason.contains("never reads files or the network"));
+}
+
+#[test]
+fn what_is_prepared_stops_when_nobody_wants_it_any_more() {
+    // Each takes some milliseconds, as slow to read as is allowed.
+    let pattern = |n: usize| format!("^{n}[a-z]{}$", "\\p{L}\\s".repeat(60));
+    let schema = |n: usize| {
+        let properties: serde_json::Map<_, _> = (0..8)
+            .map(|of| (format!("p{of}"), json!({ "pattern": pattern(n * 8 + of) })))
+            .collect();
+        json!({ "type": "object", "properties": properties })
+    };
+    let mut limits = Limits::default();
+    limits.schemas_time_max = Duration::from_secs(600);
+    limits.schemas_bytes_max.0 = u64::MAX;
+    let registry = Registry::new(Arc::new(limits), HashMap::new());
+    let tools = (0..3_000).map(|n| word(&format!("t{n}"), false, schema(n))).collect();
+    let registration = registration("slow", tools);
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| registry.publish([registration]));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!publishing.is_finished(), "too quick to be stopped");
+        let since = Instant::now();
+        registry.stop();
+        let catalog = publishing.join().expect("a catalog");
+        assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+        assert_eq!(catalog.tools().len(), 0);
+    });
 }

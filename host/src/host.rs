@@ -412,6 +412,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.loading.abort();
+        self.registry.stop();
         self.audit.end();
     }
 }

@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::limits::Limits;
+use crate::runtime::Stop;
 use crate::schema::Schema;
 use crate::text;
 use crate::tool::{Hooks, Registration, Rejection, SourceId, Tool};
@@ -158,6 +159,8 @@ pub struct Registry {
     limits: Arc<Limits>,
     /// No process checks values against schemas, so schemas must make brief checks.
     only_brief_checks: bool,
+    /// Nothing is published any more.
+    stop: Stop,
     /// The sources which had a name before.
     owners: Mutex<Owners>,
 }
@@ -179,6 +182,7 @@ impl Registry {
             generation: watch::Sender::new(0),
             limits,
             only_brief_checks: false,
+            stop: Stop::default(),
             owners: Mutex::new(owners),
         }
     }
@@ -187,6 +191,11 @@ impl Registry {
     /// stopped.
     pub fn only_brief_checks(&mut self) {
         self.only_brief_checks = true;
+    }
+
+    /// Publishes nothing any more: what is being prepared for that is stopped, on whatever thread.
+    pub fn stop(&self) {
+        self.stop.stop();
     }
 
     /// The catalog of this moment.
@@ -205,6 +214,9 @@ impl Registry {
     /// on its source.
     pub fn publish(&self, registrations: impl IntoIterator<Item = Registration>) -> Arc<Catalog> {
         let prepared = self.compile(registrations.into_iter().collect());
+        if self.stop.is_stopped() {
+            return self.current();
+        }
         self.change(|live, published| put(live, prepared, published))
     }
 
@@ -228,6 +240,9 @@ impl Registry {
         let is_gone = |source: &SourceId| {
             matches!(source, SourceId::Plugin { .. }) && !sources.contains(source)
         };
+        if self.stop.is_stopped() {
+            return self.current();
+        }
         *self.owners() = owners;
         if changed.is_empty() && !self.live().keys().any(is_gone) {
             return self.current();
@@ -254,8 +269,8 @@ impl Registry {
         }
         let compile = |registration: Registration| {
             let budget = spent.budget(&registration, &self.limits);
-            let compiled =
-                schemas::compile(&registration, budget, &self.limits, self.only_brief_checks);
+            let how = (self.only_brief_checks, &self.stop);
+            let compiled = schemas::compile(&registration, budget, &self.limits, how);
             spent.add(&registration, &compiled);
             (registration, compiled)
         };

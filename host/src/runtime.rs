@@ -1,6 +1,8 @@
 //! Work that goes on where it was at home, whoever asks for it: what a guest begins on a thread of
 //! low priority would otherwise stay there, and others would wait for it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -13,6 +15,22 @@ pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
+    }
+}
+
+/// Tells work that nobody wants it any more. Its copies are one.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Stops the work.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Tells whether the work is to be stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 

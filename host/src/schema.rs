@@ -16,6 +16,7 @@
 //! What this room does not do: fetch anything. A `$ref` to a file or an address is an error.
 
 mod clean;
+mod error;
 mod expand;
 mod format;
 mod pattern;
@@ -25,16 +26,19 @@ use std::fmt::{self, Write as _};
 
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
 use crate::json::{self, Size};
 use crate::limits::Limits;
+use crate::runtime::Stop;
 use crate::text;
 use crate::tool::Violation;
 use pattern::{PATTERN_MEMORY_BYTES_MAX, Patterns};
 use weight::Analysis;
 
+use error::check;
+
 pub use clean::clean;
+pub use error::{Expensive, SchemaError};
 pub use format::{Definition, Format, FormatError, tokens};
 
 /// Most errors reported for one set of arguments.
@@ -63,104 +67,6 @@ pub struct Schema {
     analysis: Analysis,
     bytes: u64,
     is_exact: bool,
-}
-
-/// A keyword that costs too much, and where it stands in the schema with its references expanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expensive {
-    keyword: String,
-    path: String,
-}
-
-impl Expensive {
-    fn new<'a>(keyword: &str, path: impl IntoIterator<Item = &'a str>) -> Expensive {
-        let path: String = path.into_iter().flat_map(|step| ["/", step]).collect();
-        let shown = |given: &str| text::one_line(&text::cut(given, PATH_CHARS_MAX));
-        Expensive { keyword: shown(keyword), path: shown(&path) }
-    }
-}
-
-impl fmt::Display for Expensive {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "keyword `{}` at {}", self.keyword, self.path)
-    }
-}
-
-/// Why a schema cannot be used.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum SchemaError {
-    /// The text is too long.
-    #[error("schema of {given} bytes exceeds `schema_bytes_max` of {allowed}")]
-    TooLarge {
-        /// Bytes given.
-        given: usize,
-        /// Bytes allowed.
-        allowed: usize,
-    },
-    /// The text is nested too deeply.
-    #[error("schema is nested more than {allowed} levels deep, the value of `schema_depth_max`")]
-    TooDeep {
-        /// Levels allowed.
-        allowed: usize,
-    },
-    /// The text is not JSON.
-    #[error("schema is not JSON: {0}")]
-    NotJson(String),
-    /// The root does not describe an object.
-    #[error("schema must describe an object, and describes {0}; use `\"type\": \"object\"`")]
-    NotAnObject(String),
-    /// A reference leaves the schema.
-    #[error(
-        "`$ref` to `{0}` is refused: a schema never reads files or the network; move the definition into `$defs` and refer to `#/$defs/...`"
-    )]
-    Remote(String),
-    /// A reference leads nowhere.
-    #[error("`$ref` to `{0}` leads to no schema; refer to one in `$defs`, such as `#/$defs/name`")]
-    Dangling(String),
-    /// A pattern is too long.
-    #[error("`pattern` of {given} bytes exceeds `schema_pattern_bytes_max` of {allowed}")]
-    PatternTooLong {
-        /// Bytes given.
-        given: usize,
-        /// Bytes allowed.
-        allowed: usize,
-    },
-    /// It copies too much.
-    #[error(
-        "{at}: with every `$ref` expanded, the schema exceeds `schema_expanded_bytes_max` of {allowed}; refer less often to large definitions"
-    )]
-    TooWide {
-        /// What is copied when there is no room any more.
-        at: Expensive,
-        /// Bytes allowed.
-        allowed: u64,
-    },
-    /// Its patterns take too much memory.
-    #[error(
-        "{at}: a pattern takes more than 1 MiB compiled, or all of the schema more than `schema_patterns_bytes_max` of {allowed}; repeat less than `x{{1000}}`"
-    )]
-    PatternsTooLarge {
-        /// The pattern for which there is no room any more.
-        at: Expensive,
-        /// Bytes allowed.
-        allowed: u64,
-    },
-    /// Its patterns take too long to read.
-    #[error(
-        "{0}: the patterns of the schema take too long to read; write fewer classes such as `\\s` and `\\p{{L}}`, and repeat them with `{{1,9}}`"
-    )]
-    PatternsTooDear(Expensive),
-    /// A check takes too long, whatever is checked.
-    #[error("{0} makes checks too expensive, also of small values; write it more simply")]
-    TooHeavy(Expensive),
-    /// A check can take so long that it has to be stopped, and the host has no process for it.
-    #[error(
-        "{0} makes checks so expensive that they need a process of their own, and this host starts none (`HostSettings::compiler`); write it more simply"
-    )]
-    NeedsProcess(Expensive),
-    /// The schema breaks a rule of JSON Schema, or has a pattern that cannot run in linear time.
-    #[error("schema is invalid: {0}")]
-    Invalid(String),
 }
 
 /// Reads a schema from JSON text, within the bounds of `limits`.
@@ -194,6 +100,18 @@ impl Schema {
     /// If the root describes no object, a `$ref` leaves the schema or leads nowhere, a pattern
     /// is too long or not linear, or a rule of JSON Schema is broken.
     pub fn compile(schema: &Value, limits: &Limits) -> Result<Schema, SchemaError> {
+        Schema::compile_until(schema, limits, &Stop::default())
+    }
+
+    /// The same, unless it is stopped.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`]; or if it is stopped.
+    pub fn compile_until(
+        schema: &Value,
+        limits: &Limits,
+        stop: &Stop,
+    ) -> Result<Schema, SchemaError> {
         let Value::Object(members) = schema else {
             return Err(SchemaError::NotAnObject(shown(schema)));
         };
@@ -202,9 +120,11 @@ impl Schema {
             Some(Value::String(name)) if name == "object" => {}
             Some(other) => return Err(SchemaError::NotAnObject(shown(other))),
         }
-        let expanded = expand::expand(schema, limits)?;
-        let patterns = Patterns::of(&expanded.schema, limits)?;
+        let expanded = expand::expand(schema, limits, stop)?;
+        let patterns = Patterns::of(&expanded.schema, limits, stop)?;
         let analysis = weight::analyse(&expanded.schema, &patterns)?;
+        // What follows is as bounded as what was weighed, and cannot be stopped.
+        check(stop)?;
         let validator = jsonschema::options()
             .with_draft(draft(members))
             .with_pattern_options(

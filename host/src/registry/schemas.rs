@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::Limits;
-use crate::runtime;
+use crate::runtime::{self, Stop};
 use crate::schema::{Schema, SchemaError};
 use crate::tool::{Origin, Registration, SourceId, ToolSpec};
 
@@ -91,19 +91,20 @@ fn strangers_folder(registration: &Registration) -> Option<&Path> {
 }
 
 /// Compiles the schemas of all tools of a registration. `only_brief`: those that can be checked
-/// without a process of their own.
+/// without a process of their own. What is stopped comes to nothing.
 pub(super) fn compile(
     registration: &Registration,
     mut budget: Budget,
     limits: &Limits,
-    only_brief: bool,
+    (only_brief, stop): (bool, &Stop),
 ) -> Schemas {
     let mut schemas = Schemas::default();
     runtime::at_length(|| {
         let start = runtime::thread_time();
         for tool in &registration.tools {
             let compiled = match schemas.took < budget.time {
-                true => budget.compile(tool.spec(), limits, only_brief),
+                _ if stop.is_stopped() => Err(SchemaError::Stopped.to_string()),
+                true => budget.compile(tool.spec(), limits, (only_brief, stop)),
                 false => Err(budget.time_is_over()),
             };
             schemas.bytes += compiled.as_ref().map_or(0, Compiled::bytes);
@@ -119,11 +120,11 @@ impl Budget {
         &mut self,
         spec: &ToolSpec,
         limits: &Limits,
-        only_brief: bool,
+        (only_brief, stop): (bool, &Stop),
     ) -> Result<Compiled, String> {
         let mut compile = |name: &str, schema| {
             let compiled = || -> Result<Schema, SchemaError> {
-                let compiled = Schema::compile(schema, limits)?;
+                let compiled = Schema::compile_until(schema, limits, stop)?;
                 if only_brief {
                     compiled.check_is_brief()?;
                 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Expensive, SchemaError};
 use crate::json::Size;
 use crate::limits::Limits;
+use crate::runtime::Stop;
 
 /// Nodes of the expanded tree; a schema with more is cut.
 const NODES_MAX: usize = 4_000;
@@ -29,10 +30,11 @@ pub(super) struct Expanded {
 
 /// Expands every reference of `root`, checking it and every pattern on the way. Definitions
 /// that nothing refers to have no effect, and are not looked at.
-pub(super) fn expand(root: &Value, limits: &Limits) -> Result<Expanded, SchemaError> {
+pub(super) fn expand(root: &Value, limits: &Limits, stop: &Stop) -> Result<Expanded, SchemaError> {
     let mut expansion = Expansion {
         root,
         limits,
+        stop,
         nodes: 0,
         bytes: 0,
         targets: Vec::new(),
@@ -47,6 +49,7 @@ pub(super) fn expand(root: &Value, limits: &Limits) -> Result<Expanded, SchemaEr
 struct Expansion<'a> {
     root: &'a Value,
     limits: &'a Limits,
+    stop: &'a Stop,
     nodes: usize,
     bytes: u64,
     /// The definitions being expanded, outermost first.
@@ -77,6 +80,7 @@ impl<'a> Expansion<'a> {
         let Value::Object(members) = schema else {
             return Ok(Node { schema: self.copy("", schema)?, exact: true });
         };
+        super::check(self.stop)?;
         self.nodes += 1;
         if self.nodes > NODES_MAX || depth > DEPTH_MAX || self.is_spent_by_itself {
             return Ok(Node::cut());

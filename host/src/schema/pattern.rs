@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::expand::{is_list, is_map, is_one};
 use super::{Expensive, SchemaError};
 use crate::limits::Limits;
+use crate::runtime::Stop;
 
 /// Memory of one compiled `pattern`, and of its cache.
 pub(super) const PATTERN_MEMORY_BYTES_MAX: usize = 1 << 20;
@@ -36,12 +37,17 @@ pub(super) struct Patterns {
     pub(super) bytes: u64,
     /// Steps of reading all of them, at most.
     read_steps: u64,
+    stop: Stop,
 }
 
 impl Patterns {
     /// Compiles every pattern of a schema without references, each once.
-    pub(super) fn of(schema: &Value, limits: &Limits) -> Result<Patterns, SchemaError> {
-        let mut patterns = Patterns::default();
+    pub(super) fn of(
+        schema: &Value,
+        limits: &Limits,
+        stop: &Stop,
+    ) -> Result<Patterns, SchemaError> {
+        let mut patterns = Patterns { stop: stop.clone(), ..Patterns::default() };
         patterns.collect(schema, &mut Vec::new(), limits.schema_patterns_bytes_max.0)?;
         Ok(patterns)
     }
@@ -95,6 +101,7 @@ impl Patterns {
         if self.states.contains_key(pattern) {
             return Ok(());
         }
+        super::check(&self.stop)?;
         let too_large = || SchemaError::PatternsTooLarge {
             at: Expensive::new(keyword, path.iter().copied()),
             allowed,
