@@ -131,6 +131,34 @@ const SYSTEM: [(&str, &str); 3] = [
     ("/sys", "the system's devices and settings"),
     ("/dev", "devices"),
 ];
+/// Where the system has its programs and its configuration, which is anybody's to read.
+const PROGRAMS: [&str; 25] = [
+    "/bin",
+    "/boot",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/sbin",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/libx32",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/local/bin",
+    "/usr/local/etc",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/libexec",
+    "/usr/local/sbin",
+    "/private/etc",
+    "/System",
+];
 /// Memory as files, which lies among the devices and is none.
 const MEMORY: &str = "/dev/shm";
 
@@ -153,6 +181,13 @@ pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String>
         && !host.starts_with(MEMORY)
     {
         return Some(format!("{}; grant another directory", holds(host, Path::new(path), what)));
+    }
+    let is_system = |path: &&&str| host.starts_with(path) || Path::new(path).starts_with(host);
+    if access == Access::Write
+        && let Some(path) = PROGRAMS.iter().find(is_system)
+    {
+        let holds = holds(host, Path::new(path), "the system's programs or configuration");
+        return Some(format!("{holds}; grant another directory, or grant `ro`"));
     }
     let touched = own.iter().find(|folder| {
         let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
@@ -307,6 +342,21 @@ mod tests {
         assert!(refused("/project/plugins/x", Access::Write));
         assert!(!refused("/project/src", Access::Write));
         assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
+        for path in ["/", "/usr", "/usr/bin", "/usr/local", "/etc", "/etc/ssl", "/lib64", "/boot/x"]
+        {
+            assert!(refused(path, Access::Write), "{path}");
+        }
+        for path in
+            ["/usr/src/x", "/usr/local/src", "/opt/x", "/tmp", "/var/lib/x", "/root", "/etcetera"]
+        {
+            assert!(!refused(path, Access::Write), "{path}");
+        }
+        assert!(!refused("/usr/share", Access::Read) && !refused("/etc/ssl", Access::Read));
+        let said = refusal(Path::new("/usr"), Access::Write, &own).unwrap_or_default();
+        assert_eq!(
+            said,
+            "/usr contains /usr/bin, which holds the system's programs or configuration; grant another directory, or grant `ro`"
+        );
         assert!(!refused("/dev/shm/x", Access::Write) && !refused("/devices", Access::Read));
     }
 
