@@ -200,7 +200,7 @@ pub(super) struct Classes([Class; 256]);
 impl Classes {
     /// Digits of hexadecimal numbers, and what may stand between two.
     pub(super) fn hexadecimal() -> Classes {
-        Classes::new(|byte| byte.is_ascii_hexdigit(), b" \t\r\n:;-_.,|/\\xX%")
+        Classes::new(|byte| byte.is_ascii_hexdigit(), b" \t\r\n:;-_.,|/\\xX%\"'+[]()")
     }
 
     /// Digits of decimal numbers, and what may stand between two numbers.

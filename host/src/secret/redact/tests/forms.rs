@@ -145,7 +145,22 @@ fn resolved(text: &[u8]) -> Vec<u8> {
 }
 
 fn hexadecimal(random: &mut ChaCha8Rng, value: &[u8]) -> Vec<u8> {
-    let gaps = ["", ":", "-", " ", ", ", "\n", ",\n        ", "\\x", "%"];
+    let gaps = [
+        "",
+        ":",
+        "-",
+        " ",
+        ", ",
+        "\n",
+        ",\n        ",
+        "\\x",
+        "%",
+        "\",\"",
+        "], [x",
+        " + ",
+        "'), ('",
+        "][",
+    ];
     let (gap, upper) = (gaps[random.random_range(0..gaps.len())], random.random_bool(0.5));
     let write = |byte: &u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
     value.iter().map(write).collect::<Vec<_>>().join(gap).into_bytes()
