@@ -2,6 +2,7 @@
 //! refused says what is granted.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -424,4 +425,32 @@ fn a_server_has_a_working_directory_and_says_what_is_granted() {
     let said = client.initialize()["result"]["instructions"].to_string();
     assert!(said.contains("No plugin was granted a directory."), "{said}");
     assert_eq!(client.end().0, 0);
+}
+
+#[test]
+fn a_session_says_what_is_granted_when_it_starts() {
+    let lab = lab();
+    let mut client = Client::start(&lab, &[]);
+    // It is loaded by now, and nothing was granted.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(lab.run(&["grant", "probe", "--dir", "data:ro"]).starts_with("exit 0"));
+    std::thread::sleep(Duration::from_secs(3));
+    let said = client.initialize()["result"]["instructions"].to_string();
+    assert!(said.contains("/project/data:ro (probe)"), "{said}");
+    assert_eq!(client.end().0, 0);
+}
+
+#[test]
+fn a_script_that_asks_for_no_directory_says_so() {
+    let lab = Lab::new()
+        .with("reads.py", "from toolhost import tool\n\n@tool\ndef reads(path: str) -> str:\n    \"Reads.\"\n    return open(path).read()\n\n@tool\ndef fails() -> str:\n    \"Fails.\"\n    raise ValueError(\"no\")\n");
+    fs::write(lab.work().join("file"), "inside").expect("written");
+    let said = lab.run(&["call", "reads", r#"{"path": "file"}"#]);
+    assert!(said.contains("FileNotFoundError"), "{said}");
+    let refused = "any directory is nothing that `reads` asks for, so none is granted, and no path leads anywhere: \
+                   if it is to use files of this machine, its author must add a need of kind `dirs`; \
+                   `toolhost grant reads --dir DIR:ro` grants one then";
+    assert!(said.contains(refused), "{said}");
+    let said = lab.run(&["call", "fails"]);
+    assert!(!said.contains("directory"), "{said}");
 }

@@ -150,6 +150,24 @@ impl Tool for PluginTool {
     }
 }
 
+/// Tells whether an error is one of files, as Python, JavaScript, Rust and C say it.
+fn is_of_files(message: &str) -> bool {
+    let words = [
+        "FileNotFoundError",
+        "PermissionError",
+        "NotADirectoryError",
+        "ENOENT",
+        "EPERM",
+        "ENOTCAPABLE",
+        "EBADF",
+        "No such file or directory",
+        "Capabilities insufficient",
+        "Operation not permitted",
+        "failed to find a pre-opened file descriptor",
+    ];
+    words.iter().any(|word| message.contains(word))
+}
+
 impl PluginTool {
     pub(super) fn new(spec: ToolSpec, plugin: Arc<Prepared>) -> PluginTool {
         PluginTool { spec, plugin, habit: Arc::default() }
@@ -177,21 +195,42 @@ impl PluginTool {
     }
 
     /// A guest may know by itself that it was granted no directory, and not ask for any. So the
-    /// host says what it can: that directories were asked for, and none was granted.
+    /// host says what it can: that directories were asked for, and none was granted; or that they
+    /// were not asked for, where the guest says in words of its language that no file is there.
     fn tell_of_directories(&self, message: &str, meter: &Meter) {
         let rights = self.rights();
         let id = if rights.words.is_empty() { &self.plugin.id } else { &rights.words };
-        let lacks = rights.asks.contains(&Kind::Dirs) && rights.directories.is_empty();
         let is_told = || meter.refusals().iter().any(Refusal::is_of_directories);
-        if lacks && !self.plugin.is_probed && !message.contains("toolhost grant") && !is_told() {
-            let refusal = Refusal {
+        if !rights.directories.is_empty() || self.plugin.is_probed || is_told() {
+            return;
+        }
+        let refusal = if rights.asks.contains(&Kind::Dirs) {
+            if message.contains("toolhost grant") {
+                return;
+            }
+            Refusal {
                 what: format!("any directory, which `{}` asks for,", self.spec.name),
                 why: "is not granted".to_owned(),
                 repair: format!("if it needs one here, run `toolhost grant {id} --dir DIR:ro`"),
                 grant: None,
-            };
-            meter.refused(refusal, self.plugin.engine.limits.refusals_max.0);
-        }
+            }
+        } else if is_of_files(message) {
+            Refusal {
+                what: "any directory".to_owned(),
+                why: format!(
+                    "is nothing that `{}` asks for, so none is granted, and no path leads anywhere",
+                    self.spec.name
+                ),
+                repair: format!(
+                    "if it is to use files of this machine, its author must add a need of kind \
+                     `dirs`; `toolhost grant {id} --dir DIR:ro` grants one then"
+                ),
+                grant: None,
+            }
+        } else {
+            return;
+        };
+        meter.refused(refusal, self.plugin.engine.limits.refusals_max.0);
     }
 
     async fn answer(&self, invocation: Invocation<'_>) -> Result<ToolOutput, CallError> {
