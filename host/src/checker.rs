@@ -14,12 +14,14 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::json::{self, Size};
 use crate::limits::{Bytes, Limits};
 use crate::process::{self, Command, Death, End};
+use crate::runtime::{MemoryBudget, Reserved};
 use crate::schema::{self, BRIEF_WORK_MAX, QUICK_WORK_MAX, Schema};
 use crate::text;
 use crate::tool::Violation;
@@ -33,6 +35,11 @@ const QUICK_NODES_MAX: u64 = 50_000;
 const QUICK_BYTES_MAX: u64 = 4 << 20;
 /// Values for which a host without the program makes room on a thread that may be slow.
 const BRIEF_NODES_MAX: u64 = 500_000;
+/// With less memory, the process does not start.
+const PROCESS_BYTES_MIN: u64 = 128 << 20;
+/// How long a check waits for memory that others have, and how often it looks.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(5);
+const MEMORY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What the process says: a verdict, and some errors of some hundred characters.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// The verdict of a value that fits, and of one that does not.
@@ -46,6 +53,8 @@ pub struct Checker {
     turns: Turns,
     /// Of strangers, who keep nobody else waiting.
     turns_of_strangers: Turns,
+    /// What the processes that check take is counted here, as long as they live.
+    memory: Arc<MemoryBudget>,
     limits: Arc<Limits>,
 }
 
@@ -72,6 +81,8 @@ pub enum Unchecked {
     Memory,
     /// Too many checks wait.
     Busy,
+    /// So much memory for it is not left in `memory_all_bytes_max`.
+    NoMemory(u64),
     /// The host has no process for it, and it can take more than a second.
     NoProcess,
     /// The host is wrong.
@@ -91,7 +102,31 @@ impl Checker {
             })
         };
         let (turns, turns_of_strangers) = (turns(cores.max(2)), turns(cores.div_ceil(2)));
-        Checker { program, turns, turns_of_strangers, limits }
+        let memory = Arc::new(MemoryBudget::new(u64::MAX));
+        Checker { program, turns, turns_of_strangers, memory, limits }
+    }
+
+    /// Counts what the processes that check take in a budget that guests have as well.
+    pub fn count_in(&mut self, memory: Arc<MemoryBudget>) {
+        self.memory = memory;
+    }
+
+    /// Memory of one process that checks, which is taken before it starts: at most half of all there
+    /// is, and enough to start. It waits for it where others have it.
+    async fn reserve(&self) -> Result<(u64, Reserved), Unchecked> {
+        let (total, most) = (self.memory.total(), self.limits.schema_check_memory_bytes_max.0);
+        let allowed = most.min((total / 2).max(PROCESS_BYTES_MIN));
+        let counted = allowed.min(total);
+        let waiting = async {
+            loop {
+                if let Some(reserved) = self.memory.reserve(counted) {
+                    return reserved;
+                }
+                tokio::time::sleep(MEMORY_AGAIN_AFTER).await;
+            }
+        };
+        let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, waiting).await;
+        Ok((allowed, reserved.map_err(|_| Unchecked::NoMemory(counted))?))
     }
 
     /// Checks a value against a schema, and the JSON that it was compiled of. The schema is that of
@@ -127,10 +162,11 @@ impl Checker {
         source: &Value,
         text: &str,
     ) -> Result<Checked, Unchecked> {
+        let (memory_bytes, _reserved) = self.reserve().await?;
         let schema = source.to_string();
         let numbers = [
             self.limits.schema_check_time_max.as_secs().max(1),
-            self.limits.schema_check_memory_bytes_max.0,
+            memory_bytes,
             self.limits.schema_expanded_bytes_max.0,
             self.limits.schema_patterns_bytes_max.0,
             schema.len() as u64,
@@ -251,4 +287,62 @@ pub fn check_here(mut input: impl Read, mut output: impl Write) -> Result<(), St
         described.into_iter().map(|violation| (violation.path, violation.message)).collect();
     let described = serde_json::to_vec(&described).map_err(|error| error.to_string())?;
     output.write_all(&described).and_then(|()| output.flush()).map_err(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_checks_takes_of_the_memory_of_all() {
+        let limits = Arc::new(Limits::default());
+        let mut checker = Checker::new(None, limits, 2);
+        // As much as two may have, and each no more than half.
+        let budget = Arc::new(MemoryBudget::new(600 << 20));
+        checker.count_in(Arc::clone(&budget));
+        let (bytes, first) = checker.reserve().await.expect("memory");
+        assert_eq!(bytes, 300 << 20);
+        let (_, second) = checker.reserve().await.expect("memory");
+        let refused = checker.reserve().await.map(|(bytes, _)| bytes);
+        assert_eq!(refused, Err(Unchecked::NoMemory(300 << 20)));
+        assert!(!budget.take(1), "guests have none either");
+        drop(first);
+        assert!(budget.take(100 << 20));
+        let refused = checker.reserve().await.map(|(bytes, _)| bytes);
+        assert_eq!(refused, Err(Unchecked::NoMemory(300 << 20)));
+        budget.give_back(100 << 20);
+        drop(checker.reserve().await.expect("memory"));
+        drop(second);
+        // Where there is plenty, it is what is configured.
+        checker.count_in(Arc::new(MemoryBudget::new(64 << 30)));
+        let (bytes, _reserved) = checker.reserve().await.expect("memory");
+        assert_eq!(bytes, 512 << 20);
+    }
+
+    #[tokio::test]
+    async fn strangers_keep_nobody_elses_checks_waiting() {
+        use futures_util::FutureExt;
+
+        let limits = Arc::new(Limits::default());
+        let checker = Checker::new(None, Arc::clone(&limits), 2);
+        let source = serde_json::json!({
+            "type": "object",
+            "properties": { "a": { "type": "array", "items": { "type": "integer" } } },
+        });
+        let schema = Arc::new(Schema::compile(&source, &limits).expect("a schema"));
+        let text = format!("{{\"a\":[{}1]}}", "1,".repeat(200_000));
+        let size = json::measure(&text).expect("JSON");
+        let given = Given { text: &text, value: None, size };
+        assert!(schema.work(size) > QUICK_WORK_MAX, "it takes a turn");
+        // Strangers have one turn for each two cores, and one of them checks for ever.
+        let held = checker.turns_of_strangers.take(Party::new()).await.expect("a turn");
+        let another = (Party::new(), true);
+        let mut waiting = Box::pin(checker.check(another, &schema, &source, given));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let user = (Party::new(), false);
+        assert_eq!(checker.check(user, &schema, &source, given).await, Ok(Ok(())));
+        assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its own");
+        drop(held);
+        assert_eq!(waiting.await, Ok(Ok(())));
+    }
 }

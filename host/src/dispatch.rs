@@ -27,6 +27,7 @@ use crate::checker::Checker;
 use crate::limits::Limits;
 use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
+use crate::runtime::MemoryBudget;
 use crate::session::{self, Ended, Session};
 use crate::text;
 use crate::tool::{Call, CallError, Class, Code, Invocation, Outcome, Refusal, ToolOutput};
@@ -69,6 +70,11 @@ impl Dispatch {
             std::thread::available_parallelism().map_or(1, usize::from),
         );
         Dispatch { registry, availability, quarantine, permits, checker, limits, audit }
+    }
+
+    /// Counts what checks of values take in the memory of all guests.
+    pub fn count_checks_in(&mut self, memory: Arc<MemoryBudget>) {
+        self.checker.count_in(memory);
     }
 
     /// Runs one call of a session.

@@ -109,7 +109,7 @@ impl Host {
         let availability = Arc::new(Availability::new(&limits));
         let quarantine = Arc::new(Quarantine::open(&limits, shared_failures(&settings)));
         let audit = Arc::new(audit(&settings));
-        let dispatch = Arc::new(Dispatch::new(
+        let mut dispatch = Dispatch::new(
             Arc::clone(&registry),
             Arc::clone(&availability),
             Arc::clone(&quarantine),
@@ -117,7 +117,9 @@ impl Host {
             calls_max,
             Arc::clone(&audit),
             settings.compiler.clone(),
-        ));
+        );
+        dispatch.count_checks_in(loader.memory());
+        let dispatch = Arc::new(dispatch);
         let definitions = Definitions::new(Arc::clone(&availability), Arc::clone(&limits));
         let toolsets = Arc::new(settings.config.toolsets.clone());
         let alone = Session::alone(Arc::clone(&toolsets), &limits);

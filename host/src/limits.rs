@@ -250,7 +250,8 @@ limits! {
     /// Memory of one guest, with what the host holds for its handles: a Python interpreter needs
     /// 12 MiB, real work ten times that.
     memory_bytes_max: Bytes = Bytes(256 * MIB), Bytes(MIB) => Bytes(4 * GIB);
-    /// Memory of all guests together, tables and handles included; `half` is half of the machine's memory, or
+    /// Memory of all guests together, tables and handles included, and of processes that check values;
+    /// `half` is half of the machine's memory, or
     /// of its container's if that is less, and never exceeded.
     memory_all_bytes_max: Share = Share::Half, Share::Bytes(Bytes(MIB)) => Share::Half;
     /// Elements in one table of a guest, which count as memory with eight bytes each; JavaScript
@@ -287,7 +288,8 @@ limits! {
     /// CPU time for checking one value against a schema in a process of its own, which happens
     /// where it can take more than some milliseconds.
     schema_check_time_max: Duration = seconds(10), seconds(1) => seconds(600);
-    /// Memory of such a process.
+    /// Memory of such a process, and at most half of `memory_all_bytes_max`, in which it counts as long
+    /// as the process lives.
     schema_check_memory_bytes_max: Bytes = Bytes(512 * MIB), Bytes(128 * MIB) => Bytes(8 * GIB);
     /// A component file: the largest language runtimes are 20 MiB.
     component_bytes_max: Bytes = Bytes(64 * MIB), Bytes(64 * KIB) => Bytes(GIB);

@@ -2,7 +2,7 @@
 //! low priority would otherwise stay there, and others would wait for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -31,6 +31,62 @@ impl Stop {
     /// Tells whether the work is to be stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What is left of the memory of all guests together, and of what checks their values.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    total: u64,
+    used: AtomicU64,
+}
+
+impl MemoryBudget {
+    /// With so many bytes in all.
+    pub fn new(total: u64) -> MemoryBudget {
+        MemoryBudget { total, used: AtomicU64::new(0) }
+    }
+
+    /// Takes `bytes` if so much is left.
+    pub fn take(&self, bytes: u64) -> bool {
+        let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
+            used.checked_add(bytes).filter(|used| *used <= self.total)
+        });
+        taken.is_ok()
+    }
+
+    /// What is taken.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// What there is in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Takes `bytes` for as long as what it returns lives, if so much is left.
+    pub fn reserve(self: &Arc<MemoryBudget>, bytes: u64) -> Option<Reserved> {
+        self.take(bytes).then(|| Reserved { budget: Arc::clone(self), bytes })
+    }
+
+    /// Gives back what was taken.
+    pub fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// Bytes of a budget; they go back when this is dropped.
+#[derive(Debug)]
+#[must_use = "what is reserved goes back when it is dropped"]
+pub struct Reserved {
+    budget: Arc<MemoryBudget>,
+    bytes: u64,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
     }
 }
 

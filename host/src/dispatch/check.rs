@@ -111,6 +111,13 @@ impl Dispatch {
                 );
                 CallError::new(Code::Busy, message)
             }
+            Unchecked::NoMemory(asked) => {
+                let message = format!(
+                    "busy: checking {what} takes a process of {asked} bytes, and so much is not left of \
+                     `memory_all_bytes_max`; try again"
+                );
+                CallError::new(Code::Busy, message).with("limit", Limits::MEMORY_ALL)
+            }
             Unchecked::NoProcess => {
                 let message = format!(
                     "{what} take too long to check in this host, which starts no process for \

@@ -19,10 +19,10 @@ use super::bindings::{Plugin, script};
 use super::compile::code_hash;
 use super::imports::{environment, errors, files, http};
 use super::long::LongGuests;
-use super::memory::MemoryBudget;
 use super::priority::be_prompt;
 use super::store::Guest;
 use crate::limits::{Limits, Share};
+use crate::runtime::MemoryBudget;
 use crate::turns::{Bounds, Turns};
 
 /// How often a running guest is made to yield to others.

@@ -52,7 +52,7 @@ pub struct Candidate {
 
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     links: Links,
     own_sources: Vec<PathBuf>,
     rules: Arc<DirectoryRules>,

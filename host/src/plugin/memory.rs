@@ -24,7 +24,9 @@ use wasmtime_wasi_http::p2::types::{
     HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
 
+use super::loader::Loader;
 use crate::limits::Limits;
+use crate::runtime::MemoryBudget;
 use crate::tool::Meter;
 
 /// Handles a guest may hold at once, and entries of its resource table.
@@ -48,31 +50,6 @@ const CORE_INSTANCES_MAX: usize = 64;
 const TABLES_MAX: usize = 8;
 /// What one element of a table takes: a pointer.
 const TABLE_ELEMENT_BYTES: u64 = 8;
-
-/// What is left of the memory of all guests together.
-#[derive(Debug)]
-pub(super) struct MemoryBudget {
-    total: u64,
-    used: AtomicU64,
-}
-
-impl MemoryBudget {
-    pub(super) fn new(total: u64) -> MemoryBudget {
-        MemoryBudget { total, used: AtomicU64::new(0) }
-    }
-
-    /// Takes `bytes` if so much is left.
-    pub(super) fn take(&self, bytes: u64) -> bool {
-        let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
-            used.checked_add(bytes).filter(|used| *used <= self.total)
-        });
-        taken.is_ok()
-    }
-
-    pub(super) fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::AcqRel);
-    }
-}
 
 /// What a guest asked for and did not get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +92,13 @@ impl Denied {
 #[derive(Debug, thiserror::Error)]
 #[error("the host may hold no more memory for this guest")]
 pub(super) struct MemoryRefused;
+
+impl Loader {
+    /// What is left of the memory of all guests, for others to take of it too.
+    pub fn memory(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.engine.memory)
+    }
+}
 
 /// The memory of one guest.
 ///
@@ -181,7 +165,7 @@ impl GuestMemory {
         }
         if !self.budget.take(more) {
             self.used.fetch_sub(more, Ordering::AcqRel);
-            return Err(Denied::AllGuests { asked, allowed: self.budget.total });
+            return Err(Denied::AllGuests { asked, allowed: self.budget.total() });
         }
         self.meter.saw_memory(asked);
         Ok(())

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::plugin::bindings::script::{Host, Module};
 use crate::plugin::engine::Engine;
-use crate::plugin::memory::MemoryBudget;
 use crate::plugin::store::Guest;
+use crate::runtime::MemoryBudget;
 use crate::script::Script;
 
 /// A script, and what its runner has made of it.

@@ -16,7 +16,7 @@ fn guest(budget: u64) -> (Arc<MemoryBudget>, Arc<GuestMemory>) {
 }
 
 fn used(budget: &MemoryBudget) -> u64 {
-    budget.used.load(Ordering::Acquire)
+    budget.used()
 }
 
 #[test]
