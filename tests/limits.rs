@@ -283,6 +283,8 @@ async fn calls_per_core_max() {
             tokio::spawn(async move { call(&host, "spin", json!({})).await })
         })
         .collect();
+    let half = cores.div_ceil(2);
+    let calls = if half == 1 { "1 call".to_owned() } else { format!("{half} calls") };
     let busy = loop {
         if let Err(error) = call(&host, "other", json!({})).await.result {
             break error;
@@ -291,7 +293,7 @@ async fn calls_per_core_max() {
     assert_eq!(
         busy.message,
         format!(
-            "busy: the host runs {cores} calls, and `calls_per_core_max` lets it run {cores}; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
+            "busy: the host runs {calls} of projects that are not trusted, and lets {half} run, half of what `calls_per_core_max` lets run in all; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
         )
     );
     spinning.iter().for_each(tokio::task::JoinHandle::abort);

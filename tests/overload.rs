@@ -1,13 +1,15 @@
 //! More calls than there is room for: they wait their turn, are refused at once where there is no
 //! place to wait, and no plugin takes the turns of another.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolhost::tool::{CallError, Code};
+use toolhost::reload::Folder;
+use toolhost::tool::{CallError, Code, Origin};
 use toolhost::{Host, Outcome};
 
 use crate::hooks;
@@ -97,8 +99,11 @@ async fn a_flooded_plugin_starves_nobody() {
         assert_eq!(error.code, Code::Busy);
         let wait = error.details["retry_after_ms"].as_u64().expect("a number");
         assert!((10..=30_000).contains(&wait), "{wait}");
-        let room =
-            format!("the host runs {0} calls, and `calls_per_core_max` lets it run {0}", cores());
+        let room = format!(
+            "the host runs {} of projects that are not trusted, and lets {} run, half of what `calls_per_core_max` lets run in all",
+            counted(cores().div_ceil(2)),
+            cores().div_ceil(2)
+        );
         let message = format!(
             "busy: {room}; 64 wait for it, and `waiting_per_source_max` is 64; try again in "
         );
@@ -114,6 +119,31 @@ async fn a_flooded_plugin_starves_nobody() {
     while flood.join_next().await.is_some() {}
     // Those who were dropped have left the queue.
     assert_eq!(answer(&host, "echo", json!({ "text": "a" })).await, r#"{"result":"a"}"#);
+}
+
+fn counted(calls: usize) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_leave_half_of_all_places_to_the_user() {
+    let lab = Lab::new()
+        .config("[limits]\ncalls_per_core_max = 1\ncalls_per_source_max = 1024\npermit_wait_max = \"100ms\"")
+        .with("probe.wasm", guest("probe"));
+    let own = lab.home().join("own");
+    fs::create_dir(&own).expect("a folder");
+    fs::write(own.join("other.wasm"), registering("one other")).expect("written");
+    let mut settings = lab.settings();
+    settings.folders.push(Folder { path: own, origin: Origin::User });
+    let host = Arc::new(Host::start(settings).expect("a host"));
+    host.loaded().await;
+    let mut flood = at_once(&host, 2 * cores(), "spin", &json!({}));
+    let refused = flood.join_next().await.expect("a call").expect("no panic").result;
+    assert_eq!(refused.expect_err("no place").code, Code::Busy);
+    for _ in 0..10 {
+        assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
+    }
+    flood.abort_all();
 }
 
 /// As many as agents have sent at once; none is refused with the limits as they are.
@@ -145,7 +175,7 @@ async fn waiting_max() {
     let (ran, refused) =
         spin("calls_per_core_max = 1\ncalls_per_source_max = 1024\nwaiting_max = 2", cores() + 4)
             .await;
-    assert_eq!((ran, refused.len()), (cores() + 2, 2));
+    assert_eq!((ran, refused.len()), (cores().div_ceil(2) + 2, cores() / 2 + 2));
     let message = "2 wait in all, and `waiting_max` is 2; try again in";
     assert!(refused[0].message.contains(message), "{}", refused[0].message);
 }

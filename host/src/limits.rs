@@ -356,7 +356,8 @@ limits! {
     stuck_opens_max: Count = Count(16), Count(1) => Count(128);
     /// Tail of stderr kept for the log when a guest fails.
     stderr_bytes_max: Bytes = Bytes(16 * KIB), Bytes(0) => Bytes(MIB);
-    /// Calls at once for each core of the machine.
+    /// Calls at once for each core of the machine; half of them at most of projects that nobody has
+    /// trusted.
     calls_per_core_max: Count = Count(32), Count(1) => Count(128);
     /// Calls at once into one source.
     calls_per_source_max: Count = Count(16), Count(1) => Count(1_024);

@@ -12,9 +12,11 @@ use crate::turns::{Bounds, Full, Load, Turn, Turns};
 /// The least time after which a call that was refused may be tried again.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 
-/// Lets calls run, so many at once.
+/// Lets calls run, so many at once; of projects that nobody has trusted half as many.
 pub(super) struct Permits {
     turns: Turns,
+    /// Of strangers' calls, which take one of these first, so that the other half is the user's.
+    turns_of_strangers: Turns,
     limits: Arc<Limits>,
 }
 
@@ -27,7 +29,8 @@ impl Permits {
             waiting_of_one: limits.waiting_per_source_max.0,
             waiting: limits.waiting_max.0,
         };
-        Permits { turns: Turns::new(bounds), limits }
+        let of_strangers = Bounds { running: calls_max.div_ceil(2), ..bounds };
+        Permits { turns: Turns::new(bounds), turns_of_strangers: Turns::new(of_strangers), limits }
     }
 
     /// Waits until the tool's source may run one more call, no longer than a caller has that gave
@@ -42,11 +45,20 @@ impl Permits {
         &self,
         entry: &Entry,
         time_max: Option<Duration>,
-    ) -> Result<Turn<'_>, CallError> {
+    ) -> Result<Permit<'_>, CallError> {
         let of_caller = time_max.filter(|time_max| *time_max < self.limits.permit_wait_max);
         let wait_max = of_caller.unwrap_or(self.limits.permit_wait_max);
-        match tokio::time::timeout(wait_max, self.turns.take(entry.party)).await {
-            Ok(Ok(turn)) => Ok(turn),
+        let turns = if entry.of_stranger { &self.turns_of_strangers } else { &self.turns };
+        let take = async {
+            let turn = turns.take(entry.party).await?;
+            let of_all = match entry.of_stranger {
+                true => Some(self.turns.take(entry.party).await?),
+                false => None,
+            };
+            Ok(Permit { _turn: turn, _of_all: of_all })
+        };
+        match tokio::time::timeout(wait_max, take).await {
+            Ok(Ok(permit)) => Ok(permit),
             Ok(Err(Full(load))) => Err(self.busy(entry, load, &self.no_place(load))),
             Err(_) => {
                 let waited = humantime::format_duration(wait_max);
@@ -56,7 +68,7 @@ impl Permits {
                 };
                 let why = format!("no turn came within {limit} of {waited}");
                 // What is foreseen has just been proved wrong.
-                let load = Load { turn_in: None, ..self.turns.load(entry.party) };
+                let load = Load { turn_in: None, ..turns.load(entry.party) };
                 Err(self.busy(entry, load, &why))
             }
         }
@@ -73,10 +85,17 @@ impl Permits {
     }
 
     fn busy(&self, entry: &Entry, load: Load, why: &str) -> CallError {
-        let Bounds { running_of_one, running, .. } = self.turns.bounds();
+        let turns = if entry.of_stranger { &self.turns_of_strangers } else { &self.turns };
+        let Bounds { running_of_one, running, .. } = turns.bounds();
         let runs = if load.running_of_one >= running_of_one {
             let (source, calls) = (&entry.source, calls(load.running_of_one));
             format!("{source} runs {calls}, and `calls_per_source_max` is {running_of_one}")
+        } else if entry.of_stranger {
+            let calls = calls(load.running);
+            format!(
+                "the host runs {calls} of projects that are not trusted, and lets {running} run, \
+                 half of what `calls_per_core_max` lets run in all"
+            )
         } else {
             let calls = calls(load.running);
             format!("the host runs {calls}, and `calls_per_core_max` lets it run {running}")
@@ -88,6 +107,13 @@ impl Permits {
         CallError::new(Code::Busy, format!("busy: {runs}; {why}; try again in {shown}"))
             .with("retry_after_ms", u64::try_from(retry.as_millis()).unwrap_or(u64::MAX))
     }
+}
+
+/// A call may run, until this is dropped.
+pub(super) struct Permit<'a> {
+    _turn: Turn<'a>,
+    /// Of a stranger's, the turn among all calls.
+    _of_all: Option<Turn<'a>>,
 }
 
 fn calls(count: usize) -> String {
