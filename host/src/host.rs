@@ -239,9 +239,13 @@ impl Host {
         self.sources.clone()
     }
 
-    /// The directories that plugins were granted when the host started.
-    pub fn granted(&self) -> &Granted {
-        &self.granted
+    /// The directories that plugins are granted at present; as long as nothing was looked at, those
+    /// that they were granted when the host started.
+    pub fn granted(&self) -> Granted {
+        match &self.sources.borrow().directories {
+            Some(directories) => self.granted.with(directories),
+            None => self.granted.clone(),
+        }
     }
 
     /// What the operator configured when the host started.

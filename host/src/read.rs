@@ -128,7 +128,7 @@ impl Place {
     /// # Errors
     /// If the working directory cannot be found.
     pub fn of_links(own: &[PathBuf], path: &Path) -> io::Result<Option<Place>> {
-        let typed_here = if path.is_relative() { Some(fs::canonicalize(".")?) } else { None };
+        let here = fs::canonicalize(".")?;
         let mut reached = PathBuf::new();
         let Some(folder) = path.parent() else { return Ok(None) };
         for part in folder.components() {
@@ -141,7 +141,7 @@ impl Place {
             {
                 continue;
             }
-            let here = typed_here.as_deref().filter(|here| above.starts_with(here));
+            let here = above.starts_with(&here).then_some(here.as_path());
             let Some(project) = project_of(&above).or(here) else { continue };
             if !fs::canonicalize(&reached).is_ok_and(|real| real.starts_with(project)) {
                 return Ok(Some(Place::Project(project.to_owned())));

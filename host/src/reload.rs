@@ -42,12 +42,12 @@ pub use gate::Gate;
 pub use judge::{surface, suspect};
 pub use note::note;
 pub use recorded::record_definitions;
-pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread, Shown};
+pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread};
 pub use remember::{Trusted, prune, trust};
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
 pub use settle::kept;
-pub use status::{Failed, SourceStatus, Status};
+pub use status::{Failed, Shown, SourceStatus, Status};
 pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
 
 /// A folder of plugins.
@@ -109,10 +109,10 @@ pub fn place_of(folders: &[Folder], path: &Path) -> std::io::Result<Place> {
         return Ok(place);
     }
     let path = std::path::absolute(path)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    match own.contains(&std::fs::canonicalize(folder)?) {
+    let folder = std::fs::canonicalize(path.parent().unwrap_or(Path::new("/")))?;
+    match own.contains(&folder) {
         true => Ok(Place::Own),
-        false => Place::of_plugins(folder),
+        false => Place::of_plugins(&folder),
     }
 }
 

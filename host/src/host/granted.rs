@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 20;
 /// Characters of one of them.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The directories that plugins were granted when a host started, and which one relative paths
+/// The directories that plugins were granted, and which one relative paths
 /// are of. As a text it is a sentence or two.
 #[derive(Clone, Debug, Default)]
 pub struct Granted {
@@ -31,6 +31,13 @@ impl Granted {
             directories: reload::directories(&settings.config, remembered, &folders),
             working: settings.directories.working.clone(),
         }
+    }
+}
+
+impl Granted {
+    /// The same with what is granted by now.
+    pub(super) fn with(&self, directories: &[(PluginId, DirGrant)]) -> Granted {
+        Granted { directories: directories.to_vec(), working: self.working.clone() }
     }
 }
 

@@ -14,7 +14,7 @@ use super::gate::{self, Gate};
 use super::judge::Case;
 use super::settle::{Guards, Settled};
 use super::source::Source;
-use super::{Failed, Folder, Remembered, SourceStatus, note, recorded, remember};
+use super::{Failed, Folder, Remembered, Shown, SourceStatus, note, recorded, remember, whose};
 use crate::audit::Audit;
 use crate::authority::Variables;
 use crate::config::Config;
@@ -73,23 +73,6 @@ pub struct Parts {
     pub quarantine: Arc<Quarantine>,
     /// Hears of loads.
     pub audit: Arc<Audit>,
-}
-
-/// What became of all files.
-#[derive(Clone, Debug, Default)]
-pub struct Shown {
-    /// It was looked what there is; or, where a tool is loaded before all others, that is done.
-    pub is_known: bool,
-    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
-    pub started: bool,
-    /// Every file has loaded or failed at least once, or what it registers is known from before.
-    pub listed: bool,
-    /// Every file has loaded or failed at least once.
-    pub settled: bool,
-    /// Sorted by path.
-    pub statuses: Arc<Vec<SourceStatus>>,
-    /// What is yet to come.
-    pub arriving: Arc<Arriving>,
 }
 
 /// Keeps what is published in step with what lies in the folders.
@@ -483,7 +466,10 @@ impl Reloader {
         let is_known = !self.is_partial || self.is_first_there;
         let is_same = (before.is_known, before.started, before.listed, before.settled)
             == (is_known, is_started, is_listed, is_settled);
+        let folders = self.real_folders.values().cloned().collect::<Vec<_>>();
+        let directories = Some(whose::directories(&self.config, &self.remembered, &folders));
         let arriving = Arriving::of(&self.sources, &self.config, &self.remembered);
+        let is_same = is_same && before.directories.as_deref() == directories.as_ref();
         if *before.statuses != statuses || *before.arriving != arriving || !is_same {
             let statuses = Arc::new(statuses);
             self.shown.send_replace(Shown {
@@ -493,6 +479,7 @@ impl Reloader {
                 settled: is_settled,
                 statuses,
                 arriving: Arc::new(arriving),
+                directories: directories.map(Arc::new),
             });
         }
     }

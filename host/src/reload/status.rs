@@ -2,14 +2,36 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Ready;
+use super::arriving::Arriving;
+use crate::authority::DirGrant;
 use crate::plugin::{LoadError, Phase};
 use crate::script::{self, Stamp};
-use crate::tool::{SourceId, Usage};
+use crate::tool::{PluginId, SourceId, Usage};
 
 /// Characters of a file's name in what others are told.
 const PLACE_CHARS_MAX: usize = 100;
+
+/// What became of all files.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// It was looked what there is; or, where a tool is loaded before all others, that is done.
+    pub is_known: bool,
+    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
+    pub started: bool,
+    /// Every file has loaded or failed at least once, or what it registers is known from before.
+    pub listed: bool,
+    /// Every file has loaded or failed at least once.
+    pub settled: bool,
+    /// Sorted by path.
+    pub statuses: Arc<Vec<SourceStatus>>,
+    /// What is yet to come.
+    pub arriving: Arc<Arriving>,
+    /// Directories that plugins were granted, as far as it was looked.
+    pub directories: Option<Arc<Vec<(PluginId, DirGrant)>>>,
+}
 
 /// One file of a plugins folder, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
