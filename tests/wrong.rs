@@ -4,7 +4,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
+use serde_json::json;
 
+use crate::serve::client::Client;
 use crate::support::{check_program as check, json_and_probe as lab};
 use crate::toolsets;
 
@@ -15,10 +17,23 @@ fn a_call_of_what_is_not_there_names_what_did_not_load() {
         exit 3
         --- stdout
         --- stderr
-        error[unknown_tool]: Unknown tool: hello
-        hint: plugins/hello.wasm did not load, and may have it; `toolhost list` says why
+        error[unknown_tool]: Unknown tool: hello; plugin:hello did not load, and may have it: not WebAssembly; replace it by a component, or remove it
     "#]]
     .assert_eq(&lab.run(&["call", "hello"]));
+}
+
+#[test]
+fn a_client_that_calls_what_did_not_load_is_told_why() {
+    let lab = lab().with("hello.wasm", "not a component");
+    let mut client = Client::initialized(&lab, &[]);
+    client.ask(1, "tools/call", json!({ "name": "hello", "arguments": {} }));
+    let answer = client.answer(1);
+    assert_eq!(
+        answer["error"]["message"],
+        "Unknown tool: hello; plugin:hello did not load, and may have it: not WebAssembly; \
+         replace it by a component, or remove it"
+    );
+    assert_eq!(client.end().0, 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod granted;
 mod look;
+mod missing;
 mod settings;
 
 use std::borrow::Cow;
@@ -338,7 +339,7 @@ impl Host {
     /// # Cancel safety
     /// Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Outcome {
-        self.dispatch.call(&self.alone, call).await
+        missing::told(self.dispatch.call(&self.alone, call).await, &self.sources.borrow().statuses)
     }
 
     /// Runs one call of a session. It never fails: whatever happens is in the outcome.
@@ -346,7 +347,7 @@ impl Host {
     /// # Cancel safety
     /// Dropping the future stops the call.
     pub async fn call_in(&self, session: &Session, call: Call) -> Outcome {
-        self.dispatch.call(session, call).await
+        missing::told(self.dispatch.call(session, call).await, &self.sources.borrow().statuses)
     }
 
     /// Runs several calls of a session, side by side where none is in another's way; the
@@ -355,7 +356,9 @@ impl Host {
     /// # Cancel safety
     /// Dropping the future stops every call.
     pub async fn batch(&self, session: &Arc<Session>, calls: Vec<Call>) -> Vec<Outcome> {
-        self.dispatch.batch(session, calls).await
+        let outcomes = self.dispatch.batch(session, calls).await;
+        let statuses = Arc::clone(&self.sources.borrow().statuses);
+        outcomes.into_iter().map(|outcome| missing::told(outcome, &statuses)).collect()
     }
 
     /// Returns the definitions of the tools that a session has and that can work at present.

@@ -11,17 +11,14 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::{self, Ui};
-use super::{Global, approve, host_with_tool, problem};
+use super::{Global, approve, host_with_tool};
 use crate::arguments;
 use crate::limits::Bytes;
 use crate::registry::Catalog;
 use crate::session::SessionSettings;
-use crate::tool::{Call, Class, Code, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
+use crate::tool::{Call, Class, Content, Outcome, Progress, ProgressSink, ToolOutput, Usage};
 
 pub(super) use given::text as read_text;
-
-/// Files that did not load, as far as they are named to whoever calls a tool that is not there.
-const NOT_LOADED_MAX: usize = 3;
 
 /// Calls one tool and prints its answer.
 ///
@@ -121,15 +118,6 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
                 ));
             } else if error.class() == Class::Aborted && error.log.is_some() {
                 failure = failure.hint("`-vv` logs where in the tool it happened");
-            } else if error.code == Code::UnknownTool {
-                let not_loaded = problem::not_loaded(&host.loaded().await);
-                failure =
-                    not_loaded.iter().take(NOT_LOADED_MAX).fold(failure, |failure, problem| {
-                        let place = &problem.place;
-                        failure.hint(format!(
-                            "{place} did not load, and may have it; `toolhost list` says why"
-                        ))
-                    });
             }
             Err(if ui.json { failure.silent() } else { failure })
         }
