@@ -319,3 +319,26 @@ fn no_grant_covers_a_place_whatever_leads_there() {
     }
     assert!(refused > 300 && given > 300, "{refused} refused, {given} given");
 }
+
+/// What is built is built of what cargo keeps: whoever writes there, writes the next build.
+#[test]
+fn what_cargo_keeps_for_builds_is_not_granted_for_writing() {
+    let lab = Lab::new().with("probe.wasm", guest("probe"));
+    let cargo = lab.home().join("cargo");
+    for folder in ["registry/src", "git", "bin", "other"] {
+        fs::create_dir_all(cargo.join(folder)).expect("made");
+    }
+    let grant = |directory: &Path| {
+        let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+        let dir = format!("{}:rw", directory.display());
+        command.env("CARGO_HOME", &cargo).args(["grant", "probe", "--dir", &dir]);
+        let output = command.output().expect("the program");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for folder in ["registry", "registry/src", "git", "bin", ""] {
+        let said = grant(&cargo.join(folder));
+        assert!(said.contains("cannot be granted"), "{folder}: {said}");
+    }
+    let said = grant(&cargo.join("other"));
+    assert!(!said.contains("cannot be granted"), "{said}");
+}
