@@ -21,7 +21,10 @@ use crate::authority::{Access, Kind};
 use crate::plugin::directories::{Directory, DirectoryRules};
 
 /// Through these two every other path leads. The C library takes the last of what fits equally
-/// well, and the first slash away, so `.` gets absolute paths too.
+/// well, and the first slash away, so `.` gets absolute paths too: it drops the slash of a
+/// directory's name as it drops that of a path, so no name that the host could give tells the two
+/// apart. The arguments do, where they have the path; where they do not, `data/x` may be read for
+/// `/data/x`, and a `lib/x` that is missing be shown as the `/lib/x` that is there.
 const ABSOLUTE: &str = "/";
 const RELATIVE: &str = ".";
 /// Strings of the arguments that are looked at, to tell how a path was meant.
