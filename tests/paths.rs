@@ -427,6 +427,16 @@ fn a_server_has_a_working_directory_and_says_what_is_granted() {
     assert_eq!(client.end().0, 0);
 }
 
+/// A C library takes the first slash away, so nobody knows whether a path that a tool has of itself
+/// was absolute.
+#[test]
+fn a_path_that_may_be_either_is_shown_as_it_came() {
+    let text = "from toolhost import need, tool\n\nneed.write_directory(\"*\", reason=\"to write\")\n\n@tool\ndef puts() -> str:\n    \"Writes.\"\n    with open(\"opt/toolhost-new\", \"w\") as file:\n        file.write(\"x\")\n    return \"written\"\n";
+    let lab = Lab::new().with("puts.py", text);
+    let said = lab.run(&["call", "puts"]);
+    assert!(said.contains("opt/toolhost-new (or /opt/toolhost-new) is not granted"), "{said}");
+}
+
 #[test]
 fn a_session_says_what_is_granted_when_it_starts() {
     let lab = lab();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolhost::Limits;
+use toolhost::limits::Bytes;
 use toolhost::registry::Registry;
 use toolhost::tool::{
     CallError, Content, Invocation, Origin, PluginId, Registration, SourceId, Tool, ToolName,
@@ -115,9 +116,11 @@ fn what_is_prepared_stops_when_nobody_wants_it_any_more() {
             .collect();
         json!({ "type": "object", "properties": properties })
     };
-    let mut limits = Limits::default();
-    limits.schemas_time_max = Duration::from_secs(600);
-    limits.schemas_bytes_max.0 = u64::MAX;
+    let limits = Limits {
+        schemas_time_max: Duration::from_secs(600),
+        schemas_bytes_max: Bytes(u64::MAX),
+        ..Limits::default()
+    };
     let registry = Registry::new(Arc::new(limits), HashMap::new());
     let tools = (0..3_000).map(|n| word(&format!("t{n}"), false, schema(n))).collect();
     let registration = registration("slow", tools);

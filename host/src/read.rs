@@ -312,9 +312,9 @@ impl Opened {
 /// The project that a folder lies in, by what lies in that, or as its plugins do.
 fn project_of(folder: &Path) -> Option<&Path> {
     folder.ancestors().find_map(|above| {
-        let has = |name: &&str| fs::symlink_metadata(above.join(name)).is_ok();
+        let has = |name: &&str| fs::symlink_metadata(above.join(*name)).is_ok();
         match above.file_name() {
-            _ if OF_PROJECT.iter().any(|name| has(&name)) => Some(above),
+            _ if OF_PROJECT.iter().any(has) => Some(above),
             Some(name) if name == PLUGINS => above.parent(),
             _ => None,
         }

@@ -112,19 +112,19 @@ impl Conduct {
         }
     }
 
-    /// Remembers that a path is in no directory that was granted.
+    /// Remembers that a path is in no directory that was granted. `said` is what is said of it.
     pub(super) fn lacks_directory(
         &self,
         rules: &DirectoryRules,
         access: Access,
-        what: &str,
+        (what, said): (&str, &str),
     ) -> String {
         let directory = directories::narrowest(Path::new(what));
         let guest = directory.display().to_string();
         let wanted = DirGrant { host: directory.to_owned(), guest, access };
         let grant = format!("{}:{access}", directory.display());
         if !self.rights.asks.contains(&Kind::Dirs) {
-            return self.not_asked(Kind::Dirs, &grant, what);
+            return self.not_asked(Kind::Dirs, &grant, said);
         }
         let may = directory.parent().is_some() && directories::check(&wanted, rules).is_ok();
         let repair = match may {
@@ -138,7 +138,7 @@ impl Conduct {
             false => "no directory that holds it can be granted; move it into one that can".into(),
         };
         self.refuse(Refusal {
-            what: what.to_owned(),
+            what: said.to_owned(),
             why: format!("is not granted{}", self.granted_instead()),
             repair,
             grant: Some((Kind::Dirs.key().to_owned(), grant)),

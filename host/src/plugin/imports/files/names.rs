@@ -24,7 +24,7 @@ use crate::plugin::directories::{Directory, DirectoryRules};
 /// well, and the first slash away, so `.` gets absolute paths too: it drops the slash of a
 /// directory's name as it drops that of a path, so no name that the host could give tells the two
 /// apart. The arguments do, where they have the path; where they do not, `data/x` may be read for
-/// `/data/x`, and a `lib/x` that is missing be shown as the `/lib/x` that is there.
+/// `/data/x`, and a `lib/x` that is missing be looked for as the `/lib/x` that is there; the refusal names both.
 const ABSOLUTE: &str = "/";
 const RELATIVE: &str = ".";
 /// Strings of the arguments that are looked at, to tell how a path was meant.
@@ -235,7 +235,15 @@ impl Files<'_> {
         if self.conduct.closed(Kind::Dirs, what.path).is_none()
             && let Some(shown) = self.names.shown(&path, meant, what, &places, self.is_probed)
         {
-            self.conduct.lacks_directory(&self.names.rules, what.access, &shown);
+            // Without its slash nobody knows which one was meant.
+            let is_guessed = meant == Meant::Either
+                && self.names.working().is_some()
+                && shown == paths::whole(&path, "/");
+            let said = match is_guessed && !self.names.said.contains(&shown) {
+                true => format!("{path} (or {shown})"),
+                false => shown.clone(),
+            };
+            self.conduct.lacks_directory(&self.names.rules, what.access, (&shown, &said));
         }
         Err(ErrorCode::NotPermitted.into())
     }
