@@ -65,6 +65,29 @@ async fn without_a_grant_the_answer_names_the_command() {
 }
 
 #[tokio::test]
+async fn a_path_that_leads_up_is_answered_with_the_directory_that_would_do() {
+    let files = Files::new().await;
+    let (work, home) = (files.lab.work(), files.lab.home().to_owned());
+    let mut settings = files.lab.settings();
+    settings.directories.working = Some(files.data());
+    let host = Host::start(settings).expect("a host");
+    host.loaded().await;
+    for (path, proposed) in [("..", &work), ("../nothing", &work), ("../..", &home)] {
+        for (tool, arguments) in [
+            ("read_file", json!({ "path": path })),
+            ("search_files", json!({ "pattern": "x", "path": path })),
+        ] {
+            let answer = host.call(Call::new(tool, arguments.to_string())).await;
+            let refused: Vec<String> = answer.refusals.iter().map(ToString::to_string).collect();
+            let grant = format!("`toolhost grant files --dir {}:ro`", proposed.display());
+            // A home of toolhost's own is granted to nobody.
+            let expected = if *proposed == home { "name a narrower directory" } else { &grant };
+            assert!(refused[0].contains(expected), "{tool} {path}: {refused:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_granted_file_is_read_and_found() {
     let files = Files::new().await;
     fs::write(files.data().join("a.txt"), "one\ntwo\n").expect("written");
