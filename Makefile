@@ -14,7 +14,7 @@ SCRIPTS := plugins/csv-query plugins/html-to-markdown
 run:
 	@sh plugins/setup.sh rust
 	@[ -x $(TOOLHOST) ] || echo "The first build takes about 10 minutes on two cores, most of it for the WebAssembly engine."
-	@sh host/build.sh --release --package toolhost
+	@sh host/build.sh --release --package toolhost-cli
 	@$(TOOLHOST) build ./plugins --bundled --yes
 	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make run'
 	@$(TOOLHOST) record-bundled $(SCRIPTS)
@@ -40,7 +40,7 @@ test:
 
 install:
 	@sh plugins/setup.sh rust
-	cargo install --locked --path host
+	cargo install --locked --path host/cli
 	@$(TOOLHOST) build ./plugins --install --yes
 	@sh sdk/runners.sh $(TOOLS) $(RUNNERS) 'make install'
 	@sh sdk/install.sh $(TOOLS) $(RUNNERS) "$$($(TOOLHOST) where data)"
@@ -49,16 +49,16 @@ install:
 
 bench:
 	@sh plugins/setup.sh rust
-	cargo bench --package toolhost --bench costs
+	cargo bench --package toolhost-cli --bench costs
 
-# Which ones run, how long, and with how many changes; the rest: host/benches/soak/main.rs.
+# Which ones run, how long, and with how many changes; the rest: host/cli/benches/soak/main.rs.
 SOAK ?= mixed reloads
 RELOADS ?= 10000
 soak: MINUTES ?= 10
 soak:
 	@sh plugins/setup.sh rust
 	@kept=0; for run in $(SOAK); do \
-		cargo bench --package toolhost --bench soak -- run=$$run minutes=$(MINUTES) reloads=$(RELOADS) $(OPTIONS) || kept=1; \
+		cargo bench --package toolhost-cli --bench soak -- run=$$run minutes=$(MINUTES) reloads=$(RELOADS) $(OPTIONS) || kept=1; \
 	done; exit $$kept
 
 # Each target of tests/fuzz for a minute; MINUTES=60 takes longer, TARGETS=lock takes one. What it

@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::plugin::digest;
-use toolhost::secret::SecretValue;
-use toolhost::session::SessionSettings;
-use toolhost::{Call, Host, HostSettings, audit};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::Call;
+use toolhost_kernel::session::SessionSettings;
+use toolhost_state::audit;
+use toolhost_state::secret::SecretValue;
+use toolhost_wasm::digest;
 
 use crate::support::{Lab, answer, guest, made};
 
@@ -53,7 +56,8 @@ fn hostile() -> Lab {
 #[tokio::test]
 async fn a_call_says_what_it_used_and_was_refused() {
     let lab = hostile();
-    let variables = toolhost::authority::Variables([("GIVEN".to_owned(), "x".to_owned())].into());
+    let variables =
+        toolhost_policy::authority::Variables([("GIVEN".to_owned(), "x".to_owned())].into());
     let host = Host::start(HostSettings { variables, ..lab.settings() }).expect("a host");
     host.loaded().await;
     let steps = json!({ "steps": [

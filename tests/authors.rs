@@ -6,11 +6,11 @@ use std::process::Command;
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost::author::{self, BuildRequest, Language, ScaffoldRequest};
+use toolhost_author::{self as author, BuildRequest, Language, ScaffoldRequest};
 
 use crate::support::{Lab, answer};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The environment of a cargo that builds beside other plugins of tests, so that what they have in
 /// common is compiled once. Nothing in it says where the program under test has its home.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolhost::authority::Variables;
-use toolhost::availability::Availability;
-use toolhost::registry::Catalog;
-use toolhost::tool::{CallError, Invocation, Meter, Tool, ToolOutput, ToolSpec};
-use toolhost::{Host, HostSettings, Limits};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::{CallError, Invocation, Meter, Tool, ToolOutput, ToolSpec};
+use toolhost_kernel::availability::Availability;
+use toolhost_kernel::registry::Catalog;
+use toolhost_policy::authority::Variables;
 
 use crate::registry::{registration, registry, spec};
 use crate::support::{Lab, answer, made};

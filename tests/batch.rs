@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost::{Call, Host, Outcome};
+use toolhost::Host;
+use toolhost_core::tool::{Call, Outcome};
 
 use crate::sessions::session;
 use crate::support::{Lab, guest, made};
@@ -128,7 +129,7 @@ garbage
         "" {"error":"line 5 is no call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":5}
         "" {"error":"line 6 is no call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":6}
         "say" [{"type":"json","json":{}}]
-         WARN toolhost::dispatch: `say` was called with a repair: removed 1 trailing comma
+         WARN toolhost_kernel::dispatch: `say` was called with a repair: removed 1 trailing comma
     "#]].assert_eq(&printed(&lab, lines));
     expect![[r#"
         exit 0

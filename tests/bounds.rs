@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolhost::limits::LimitRow;
-use toolhost::{Call, Limits, Outcome};
+use toolhost_core::limits::{LimitRow, Limits};
+use toolhost_core::tool::{Call, Outcome};
 
 use crate::sessions::session;
 use crate::support::{Lab, call, guest, made};
 
 /// For each limit, the test in which it is obeyed and the one in which it is violated: functions
-/// of modules in `tests`, or of files in `host/src`. Where it is one function, it does both.
+/// of modules in `tests`, or of files of a crate: `kernel/quarantine` is `host/crates/kernel/src/quarantine.rs`. Where it is one function, it does both.
 const HELD: &[(&str, &str, &str)] = &[
     ("wall_time_max", "limits::wall_time_max_obeyed", "limits::wall_time_max_violated"),
     ("register_time_max", "limits::tools_max_obeyed", "misbehaving::endless_loops"),
@@ -25,7 +25,7 @@ const HELD: &[(&str, &str, &str)] = &[
     ("batch_time_max", BATCH, "batch::a_batch_ends_in_time"),
     ("result_chars_max", "bounds::result_chars_max", "bounds::result_chars_max"),
     ("turn_chars_max", TURN, TURN),
-    ("results_bytes_max", "host/session/results/tests::results_bytes_max_obeyed", RESULTS),
+    ("results_bytes_max", "kernel/session/results/tests::results_bytes_max_obeyed", RESULTS),
     ("memory_bytes_max", "limits::memory_bytes_max", "limits::memory_bytes_max"),
     ("memory_all_bytes_max", "memory::memory_all_bytes_max", "memory::memory_all_bytes_max"),
     ("table_elements_max", "misbehaving::table_elements_max", "misbehaving::table_elements_max"),
@@ -72,7 +72,7 @@ const HELD: &[(&str, &str, &str)] = &[
     ("kv_value_bytes_max", "kv::kv_value_bytes_max", "kv::kv_value_bytes_max"),
     ("kv_bytes_max", "kv::kv_bytes_max", "kv::kv_bytes_max"),
     ("kept_builds_max", REMEMBERED, REMEMBERED),
-    ("kept_builds_bytes_max", "host/store/builds::the_oldest_make_way", KEPT_BYTES),
+    ("kept_builds_bytes_max", "state/store/builds::the_oldest_make_way", KEPT_BYTES),
     ("refusals_max", "bounds::refusals_max", "bounds::refusals_max"),
     ("stuck_opens_max", STUCK, STUCK),
     ("stderr_bytes_max", "bounds::stderr_bytes_max", "bounds::stderr_bytes_max"),
@@ -102,16 +102,16 @@ const HELD: &[(&str, &str, &str)] = &[
 ];
 
 const DRAINED: &str = "reload::calls_under_way_end_on_the_old_code";
-const SCRIPT_BYTES: &str = "host/script::what_is_no_script_says_why";
+const SCRIPT_BYTES: &str = "wasm/script::what_is_no_script_says_why";
 const SCRIPT_KEPT: &str =
-    "host/plugin/imports/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
+    "wasm/imports/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
 const CHECKED: &str = "availability::a_tool_whose_check_says_no_is_refused_with_the_reason";
 const DESCRIBED: &str = "sessions::a_definition_may_depend_on_what_is_visible";
 const HOOKS_CLOSED: &str = "hooks::request_and_pre_call_fail_closed";
 const NO_SILENCE: &str = "hooks::a_no_silence_and_nobody_refuse";
 const BATCH: &str = "batch::a_batch_keeps_its_order_and_goes_side_by_side";
 const TURN: &str = "batch::results_of_a_batch_share_the_turns_budget";
-const RESULTS: &str = "host/session/results/tests::results_bytes_max_violated";
+const RESULTS: &str = "kernel/session/results/tests::results_bytes_max_violated";
 const LIES: &str = "misbehaving::lies_of_register";
 const RULES: &str = "loading::tools_that_break_a_rule_are_left_out_alone";
 const SCHEMAS: &str = "bounds::schemas_are_bounded";
@@ -124,35 +124,35 @@ const STRANGERS_CODE: &str = "strangers::untrusted_code_bytes_max";
 const STRANGERS_SCHEMAS: &str = "schemas::what_strangers_register_in_a_folder_has_a_total";
 const STRANGERS_REGISTER: &str = "strangers::untrusted_register_time_max";
 const LOG: &str = "limits::log_lines_max_and_log_bytes_max";
-const PROGRESS: &str = "host/plugin/imports/progress::the_rate_is_bounded_per_second";
+const PROGRESS: &str = "wasm/imports/progress::the_rate_is_bounded_per_second";
 const REQUEST_BYTES: &str = "egress::bounds::http_request_bytes_max";
 const RESPONSE_BYTES: &str = "egress::bounds::http_response_bytes_max";
 const HEAD_BYTES: &str = "egress::bounds::http_head_bytes_max";
 const CONNECT: &str = "egress::bounds::http_connect_time_max";
 const REQUESTS: &str = "hostile::network::requests_are_counted_and_bounded";
 const AT_ONCE: &str = "hostile::network::http_requests_at_once_max_obeyed";
-const STUCK: &str = "host/plugin/imports/files/stuck::stuck_opens_max";
+const STUCK: &str = "wasm/imports/files/stuck::stuck_opens_max";
 const REMEMBERED: &str = "trust::what_was_seen_is_remembered";
 const KEPT_BYTES: &str = "trust::kept_builds_are_bounded_in_bytes";
-const AUDIT_QUEUE: &str = "host/audit/tests::what_does_not_fit_into_the_queue_is_a_gap";
-const AUDIT_FILES: &str = "host/audit/tests::a_full_file_makes_way_and_the_oldest_is_removed";
-const AUDIT_USED: &str = "host/tool/outcome::audit_used_max";
+const AUDIT_QUEUE: &str = "state/audit/tests::what_does_not_fit_into_the_queue_is_a_gap";
+const AUDIT_FILES: &str = "state/audit/tests::a_full_file_makes_way_and_the_oldest_is_removed";
+const AUDIT_USED: &str = "core/tool/outcome::audit_used_max";
 const PERMITS: &str = "limits::calls_per_source_max_and_permit_wait_max";
 const WAITING: &str = "overload::waiting_per_source_max";
 const TRIAL: &str = "quarantine::one_call_is_let_through_and_success_ends_it";
-const THREE: &str = "host/quarantine/tests::three_failures_within_a_minute";
-const DOUBLED: &str = "host/quarantine/tests::a_trial_that_fails_doubles_up_to_ten_minutes";
+const THREE: &str = "kernel/quarantine/tests::three_failures_within_a_minute";
+const DOUBLED: &str = "kernel/quarantine/tests::a_trial_that_fails_doubles_up_to_ten_minutes";
 const WAIT: &str = "serve::traffic::requests_max";
 const WAIT_BYTES: &str = "serve::traffic::requests_bytes_max";
-const ANSWERS: &str = "host/server/traffic::answers_bytes_max";
+const ANSWERS: &str = "mcp/server/traffic::answers_bytes_max";
 const LISTS: &str = "serve::clients_hear_of_another_list";
 
 /// Tells whether there is a test of this name.
 fn is_a_test(name: &str) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (module, function) = name.rsplit_once("::").expect("a module");
-    let file = match module.strip_prefix("host/") {
-        Some(file) => format!("host/src/{file}.rs"),
+    let file = match module.split_once('/') {
+        Some((package, file)) => format!("host/crates/{package}/src/{file}.rs"),
         None => format!("tests/{}.rs", module.replace("::", "/")),
     };
     let text =

@@ -372,7 +372,8 @@ fn new_takes_no_sdk_from_a_strangers_repository() {
         let manifest = lab.work().join("repo/in").join(name).join("Cargo.toml");
         (made["sdk"].clone(), said, fs::read_to_string(manifest).expect("there"))
     };
-    let own = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk/rust")).expect("there");
+    let own =
+        fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/rust")).expect("there");
     let own = own.to_string_lossy();
     let (sdk, said, manifest) = new("first", &[]);
     assert_eq!(sdk["path"], *own);

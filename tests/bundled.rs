@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use crate::support::{Lab, RUNNERS};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A program with the runners beside it, as `make run` leaves them; what it records is the lab's.
 fn program(lab: &Lab) -> PathBuf {

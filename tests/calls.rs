@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::tool::{Caller, ProgressSink};
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, Caller, ProgressSink};
 
 use crate::support::{answer, call, probe};
 

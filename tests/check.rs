@@ -266,7 +266,7 @@ fn bundled_plugins_have_no_errors() {
 #[test]
 fn a_folder_is_built_first_and_nothing_is_installed() {
     let lab = Lab::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let made = lab.run(&["new", "my-words", "--lang", "rust", "--sdk", &root.to_string_lossy()]);
     assert!(made.starts_with("exit 0"), "{made}");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");

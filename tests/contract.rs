@@ -1,7 +1,7 @@
 //! Versions of the contract, and components that have more or less than it asks for.
 
 use serde_json::json;
-use toolhost::tool::SourceId;
+use toolhost_core::tool::SourceId;
 
 use crate::support::{Lab, answer, built_for, from_wat, guest};
 

@@ -439,7 +439,7 @@ fn a_person_goes_back_and_forth() {
         hint: `toolhost rollback say --list` shows the builds that are kept
     "#]].assert_eq(&rolled(&lab, &["ffff"]));
     // Forth again, and what is saved anew counts.
-    let digest = toolhost::plugin::digest(&says("three"));
+    let digest = toolhost_wasm::digest(&says("three"));
     let forth = lab.run(&["rollback", "say", &digest[..10]]);
     assert!(forth.starts_with("exit 0"), "{forth}");
     assert!(answer(&lab).contains("\nthree\n"));

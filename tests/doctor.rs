@@ -5,7 +5,7 @@ use std::path::Path;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost::lock;
+use toolhost_state::lock;
 
 use crate::explain::{two_of_one_name, without_digests};
 use crate::support::{Lab, guest, put_runner};
@@ -103,7 +103,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
 
         Broken: 2 tools are left out.
         --- stderr
-        ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+        ERROR toolhost_kernel::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
     "#]].assert_eq(&doctor(&two_of_one_name(), &[]));
 }
 

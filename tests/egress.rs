@@ -7,9 +7,9 @@ pub(crate) mod server;
 use std::sync::Arc;
 
 use expect_test::expect;
-use toolhost::Limits;
-use toolhost::authority::address::Reach;
-use toolhost::egress::{Egress, EgressSettings, Times};
+use toolhost_core::limits::Limits;
+use toolhost_egress::{Egress, EgressSettings, Times};
+use toolhost_policy::authority::address::Reach;
 
 use server::{Names, Peer, Server, at, client, egress, endless, get, root, shown, tls, whole};
 
@@ -35,7 +35,7 @@ async fn https_with_a_root_of_our_own() {
 #[tokio::test]
 async fn certificates_that_are_not_trusted() {
     let names = Names::new(&["secure.test: 127.0.0.1", "other.test: 127.0.0.1"]);
-    let resolver = || Some(Arc::clone(&names) as Arc<dyn toolhost::egress::Resolver>);
+    let resolver = || Some(Arc::clone(&names) as Arc<dyn toolhost_egress::Resolver>);
     let knows = EgressSettings { resolver: resolver(), roots: vec![root()] };
     let knows_not = EgressSettings { resolver: resolver(), roots: Vec::new() };
     let good = Server::on("127.0.0.1:0", Some(tls("secure.test", 2100)), answer_once).await;

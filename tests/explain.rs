@@ -216,7 +216,7 @@ fn explain_says_who_has_the_name() {
 
             It is listed and can be called.
             --- stderr
-            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+            ERROR toolhost_kernel::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
         "#]],
     );
     explain(
@@ -235,7 +235,7 @@ fn explain_says_who_has_the_name() {
 
             To list it: rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml.
             --- stderr
-            ERROR toolhost::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+            ERROR toolhost_kernel::registry::rules: plugin:other may not replace `json_query` of plugin:copy: set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
         "#]],
     );
     let allowed = two_of_one_name().config("[plugins.other]\nallow_tool_override = true\n");

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::Call;
 
 use crate::support::{Lab, guest};
 

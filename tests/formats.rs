@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use toolhost::Limits;
-use toolhost::schema::{Definition, Format, Schema};
-use toolhost::tool::Annotations;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::Annotations;
+use toolhost_schema::schema::{Definition, Format, Schema};
 
 use crate::support::PACKAGES;
 
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/formats");
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/formats");
 
 /// Why each definition is refused, if it is.
 fn refusals(definitions: &[(Format, Value)]) -> Vec<Option<String>> {

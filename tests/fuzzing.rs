@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use toolhost::Limits;
-use toolhost::audit::{self, Audit, AuditSettings, Loaded, Trusted};
+use toolhost_core::limits::Limits;
+use toolhost_state::audit::{self, Audit, AuditSettings, Loaded, Trusted};
 
 use crate::support::Lab;
 use targets::{TARGETS, image, plugin_with};
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/corpus");
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/corpus");
 
 /// The seeds of a target: what stands in the corpus, sorted.
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {

@@ -5,9 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use serde_json::json;
-use toolhost::authority::OwnFolder;
-use toolhost::plugin::{DirectoryRules, digest};
-use toolhost::{Call, Host, HostSettings, lock};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::Call;
+use toolhost_policy::authority::OwnFolder;
+use toolhost_state::lock;
+use toolhost_wasm::{DirectoryRules, digest};
 
 use crate::support::{Lab, answer, built_for, guest, made};
 

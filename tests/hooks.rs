@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolhost::session::{Session, SessionSettings};
-use toolhost::tool::{Approval, Approver, Question};
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Approval, Approver, Call, Question};
+use toolhost_kernel::session::{Session, SessionSettings};
 
 use crate::support::{Lab, answer, made};
 

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolhost::Host;
-use toolhost::egress::{EgressSettings, Resolver};
-use toolhost::secret::SecretValue;
+use toolhost_egress::{EgressSettings, Resolver};
+use toolhost_state::secret::SecretValue;
 
 use crate::egress::server::{Names, root};
 use crate::support::{Lab, answer, guest};

@@ -4,8 +4,8 @@ use std::fs;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use toolhost::suspicion::{Suspicion, Texts, suspicions};
-use toolhost::toolset;
+use toolhost_policy::suspicion::{Suspicion, Texts, suspicions};
+use toolhost_policy::toolset;
 
 use crate::support::{Lab, guest, made, script};
 
@@ -419,7 +419,7 @@ async fn well_meant_texts_are_not_suspect() {
     let settings = lab.settings();
     for id in ["files", "json", "probe", "register", "foreign"] {
         let path = lab.plugins().join(format!("{id}.wasm"));
-        let (loaded, _) = toolhost::host::inspect(&path, &settings).await.expect(id);
+        let (loaded, _) = toolhost::inspect(&path, &settings).await.expect(id);
         let texts = Texts {
             name: &loaded.facts.name,
             version: &loaded.facts.version,

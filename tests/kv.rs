@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use toolhost::lock::{self, Pin};
-use toolhost::plugin::digest;
-use toolhost::store::Stores;
-use toolhost::tool::Code;
-use toolhost::{Folder, Host, HostSettings, Limits, Origin};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::{Code, Origin};
+use toolhost_sources::reload::Folder;
+use toolhost_state::lock::{self, Pin};
+use toolhost_state::store::Stores;
+use toolhost_wasm::digest;
 
 use crate::support::{Lab, answer, call, guest, made};
 

@@ -1,73 +1,58 @@
-//! Rooms use rooms of a lower number only; and what only one room may do is done there only.
+//! What Cargo cannot say of the crates: which of them may name what, and that every file says what it
+//! is for. Which crate uses which is in their `Cargo.toml`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of `host/src`, by level.
-const ROOMS: [&[&str]; 12] = [
-    &["limits", "record", "runtime", "text", "turns"],
-    &["json", "read", "tool"],
-    &[
-        "arguments",
-        "authority",
-        "batch",
-        "difference",
-        "guardrails",
-        "repair",
-        "result",
-        "schema",
-        "suspicion",
-        "toolset",
-    ],
-    &["audit", "config", "egress", "failures", "lock", "process", "script", "secret", "store"],
-    &["checker", "plugin", "watcher"],
-    &["registry"],
-    &["availability", "quarantine", "session"],
-    &["definitions", "dispatch"],
-    &["author", "builtin", "reload"],
-    &["host"],
-    &["server"],
-    &["cli", "main"],
-];
-
-/// What only certain rooms may name, with the reason.
+/// What only certain crates may name, with the reason.
 const ONLY: [(&str, &[&str], &str); 19] = [
-    ("wasmtime", &["plugin"], "one room knows the engine"),
-    ("jsonschema", &["schema"], "schemas of strangers are bounded in one place"),
-    ("toml_edit", &["config"], "text becomes checked values in one place"),
-    ("cap_std", &["plugin"], "directories of grants are opened in one place"),
-    ("wit_component", &["author"], "components are made in one place"),
     ("std::process::Command", &[], "processes are started by `process` with tokio"),
-    ("tokio::process", &["process"], "processes are started in one place"),
-    ("std::env::", &["cli", "author"], "the environment is a value the library is given"),
-    ("secret_service", &["secret"], "one room asks the keyring"),
-    (".expose()", &["plugin", "secret"], "values go into requests, and nowhere else"),
-    ("rmcp", &["server"], "one room knows the MCP library"),
-    ("ratatui", &["cli"], "one room draws on the terminal"),
-    ("hyper::", &["egress"], "one room sends requests"),
-    ("rustls::", &["egress"], "one room decides which servers are trusted"),
-    ("TcpStream", &["egress"], "addresses are checked where they are connected to"),
-    ("notify::", &["watcher"], "one room hears of files"),
-    ("rusqlite", &["store"], "databases are opened in one place"),
+    ("tokio::process", &["crates/process"], "processes are started in one place"),
+    ("std::env::", &["cli", "crates/author"], "the environment is a value the library is given"),
+    (".expose()", &["crates/wasm", "crates/state"], "values go into requests, and nowhere else"),
     ("println!", &[], "the command line prints with `Ui`"),
-    ("deserialize_file", &["plugin"], "code is mapped from our own cache only"),
+    ("deserialize_file", &["crates/wasm"], "code is mapped from our own cache only"),
+    ("TcpStream", &["crates/egress"], "addresses are checked where they are connected to"),
+    ("wasmtime", &["crates/wasm"], "one crate knows the engine"),
+    ("jsonschema", &["crates/schema"], "schemas of strangers are bounded in one place"),
+    ("toml_edit", &["crates/state"], "text becomes checked values in one place"),
+    ("cap_std", &["crates/wasm"], "directories of grants are opened in one place"),
+    ("wit_component", &["crates/author"], "components are made in one place"),
+    ("secret_service", &["crates/state"], "one crate asks the keyring"),
+    ("rmcp", &["crates/mcp"], "one crate knows the MCP library"),
+    ("ratatui", &["cli"], "one crate draws on the terminal"),
+    ("hyper::", &["crates/egress"], "one crate sends requests"),
+    ("rustls::", &["crates/egress"], "one crate decides which servers are trusted"),
+    ("notify::", &["crates/sources"], "one crate hears of files"),
+    ("rusqlite", &["crates/state"], "databases are opened in one place"),
 ];
 
-fn sources() -> Vec<(String, PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut folders, mut sources) = (vec![root.clone()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let below = path.strip_prefix(&root).expect("below").to_owned();
-                let first = below.iter().next().expect("a name").to_string_lossy();
-                let room = first.trim_end_matches(".rs").to_owned();
-                let text = fs::read_to_string(&path).expect("a file");
-                sources.push((room, below, text));
+struct Source {
+    /// Of `host`, or a folder below it.
+    package: String,
+    path: PathBuf,
+    text: String,
+}
+
+fn sources() -> Vec<Source> {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut packages = vec![String::new(), "cli".to_owned()];
+    for entry in fs::read_dir(host.join("crates")).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        packages.push(format!("crates/{}", name.to_string_lossy()));
+    }
+    let mut sources = Vec::new();
+    for package in packages {
+        let mut folders = vec![host.join(&package).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let text = fs::read_to_string(&path).expect("a file");
+                    sources.push(Source { package: package.clone(), path, text });
+                }
             }
         }
     }
@@ -82,43 +67,11 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn rooms_use_only_rooms_below_them() {
-    let levels: BTreeMap<&str, usize> = ROOMS
-        .iter()
-        .enumerate()
-        .flat_map(|(level, rooms)| rooms.iter().map(move |room| (*room, level)))
-        .collect();
-    for (room, path, text) in sources() {
-        if room == "lib" {
-            continue;
-        }
-        let level = *levels.get(&*room).unwrap_or_else(|| panic!("{room} has no level"));
+fn what_one_crate_does_no_other_does() {
+    for Source { package, path, text } in sources() {
         let code = code(&text);
-        for used in code.split("crate::").skip(1) {
-            let used: String = used
-                .chars()
-                .take_while(|letter| letter.is_ascii_lowercase() || *letter == '_')
-                .collect();
-            if used == room || used.is_empty() {
-                continue;
-            }
-            let used_level =
-                *levels.get(&*used).unwrap_or_else(|| panic!("{}: {used}?", path.display()));
-            assert!(
-                used_level < level,
-                "{} (level {level}) uses {used} (level {used_level})",
-                path.display()
-            );
-        }
-    }
-}
-
-#[test]
-fn what_one_room_does_no_other_does() {
-    for (room, path, text) in sources() {
-        let code = code(&text);
-        for (word, rooms, reason) in ONLY {
-            let allowed = rooms.contains(&&*room);
+        for (word, packages, reason) in ONLY {
+            let allowed = packages.contains(&&*package);
             assert!(allowed || !code.contains(word), "{} names {word}: {reason}", path.display());
         }
     }
@@ -126,7 +79,7 @@ fn what_one_room_does_no_other_does() {
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    for (_, path, text) in sources() {
+    for Source { path, text, .. } in sources() {
         assert!(text.starts_with("//!"), "{} has no first line", path.display());
         let lines = text.lines().count();
         assert!(lines <= 500, "{} has {lines} lines", path.display());

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolhost::tool::{Code, Progress, ProgressSink};
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, Code, Progress, ProgressSink};
 
 use crate::support::{Lab, answer, call, guest, made, registering};
 
@@ -210,8 +210,8 @@ async fn calls_per_source_max_and_permit_wait_max() {
         "busy: plugin:probe runs 1 call, and `calls_per_source_max` is 1; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
     );
     // A caller that gives its call less time waits no longer than that.
-    let echo = toolhost::Call::new("echo", r#"{"text": "a"}"#);
-    let hurried = toolhost::Call { time_max: Some(Duration::from_millis(50)), ..echo };
+    let echo = toolhost_core::tool::Call::new("echo", r#"{"text": "a"}"#);
+    let hurried = toolhost_core::tool::Call { time_max: Some(Duration::from_millis(50)), ..echo };
     let error = host.call(hurried).await.result.expect_err("busy");
     let expected = "no turn came within the time the caller gave of 50ms; try again in";
     assert!(error.code == Code::Busy && error.message.contains(expected), "{}", error.message);

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::json;
-use toolhost::lock;
-use toolhost::plugin::digest;
+use toolhost_state::lock;
+use toolhost_wasm::digest;
 
 use crate::support::{Lab, answer, from_wat, guest, registering, shown};
 

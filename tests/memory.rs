@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use tokio::task::JoinSet;
 use toolhost::Host;
-use toolhost::tool::Code;
+use toolhost_core::tool::Code;
 
 use crate::misbehaving::table_of;
 use crate::serve::client::PATIENCE;

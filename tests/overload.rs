@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolhost::reload::Folder;
-use toolhost::tool::{CallError, Code, Origin};
-use toolhost::{Host, Outcome};
+use toolhost::Host;
+use toolhost_core::tool::Outcome;
+use toolhost_core::tool::{CallError, Code, Origin};
+use toolhost_sources::reload::Folder;
 
 use crate::hooks;
 use crate::support::{Lab, answer, call, guest, registering};

@@ -7,9 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::session::Session;
-use toolhost::tool::{CallError, Code};
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, CallError, Code};
+use toolhost_kernel::session::Session;
 
 use crate::hooks;
 use crate::sessions::session;

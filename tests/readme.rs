@@ -6,9 +6,8 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::json;
-use toolhost::Limits;
-use toolhost::author::{self, BuildRequest};
-use toolhost::limits::LimitRow;
+use toolhost_author::{self as author, BuildRequest};
+use toolhost_core::limits::{LimitRow, Limits};
 
 use crate::authors::environment;
 use crate::support::{Lab, RUNNERS, answer, guest};
@@ -17,7 +16,7 @@ const README: &str = include_str!("../README.md");
 const RUST: &str = include_str!("../sdk/rust/README.md");
 const PYTHON: &str = include_str!("../sdk/python/README.md");
 const JAVASCRIPT: &str = include_str!("../sdk/javascript/README.md");
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The contents of every block of a language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolhost::Limits;
-use toolhost::limits::Bytes;
-use toolhost::registry::Registry;
-use toolhost::tool::{
+use toolhost_core::limits::Bytes;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::{
     CallError, Content, Invocation, Origin, PluginId, Registration, SourceId, Tool, ToolName,
     ToolOutput, ToolSpec,
 };
+use toolhost_kernel::registry::Registry;
 
 /// A tool that answers with a word of its own.
 struct Word {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use toolhost::reload::{Shown, SourceStatus, Status};
-use toolhost::{Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_sources::reload::{Shown, SourceStatus, Status};
 
 use crate::serve::client::{Client, PATIENCE};
 use crate::support::{Lab, answer, call, made};
@@ -44,7 +45,7 @@ fn digest(shown: &Shown, file: &str) -> Option<Arc<str>> {
 }
 
 async fn until_serves(host: &Host, file: &str, bytes: &[u8]) {
-    let wanted = toolhost::plugin::digest(bytes);
+    let wanted = toolhost_wasm::digest(bytes);
     until(host, "serves", |shown| digest(shown, file).as_deref() == Some(&*wanted)).await;
 }
 

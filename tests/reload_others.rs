@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::authority::Variables;
-use toolhost::lock;
-use toolhost::reload::{Renewed, SourceStatus, Status};
-use toolhost::{Host, HostSettings, config};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_policy::authority::Variables;
+use toolhost_sources::reload::{Renewed, SourceStatus, Status};
+use toolhost_state::{config, lock};
 
 use crate::serve::client::PATIENCE;
 use crate::support::{Lab, RUNNERS, answer, call, made, put_runner};
@@ -35,7 +36,7 @@ async fn until(host: &Host, file: &str, holds: impl Fn(&SourceStatus) -> bool) -
 }
 
 fn serves(bytes: &[u8]) -> impl Fn(&SourceStatus) -> bool {
-    let digest = toolhost::plugin::digest(bytes);
+    let digest = toolhost_wasm::digest(bytes);
     move |status| status.serving().is_some_and(|ready| ready.facts.digest == digest)
 }
 
@@ -140,7 +141,7 @@ async fn a_way_back_gives_nothing_that_was_not_trusted() {
     assert_eq!(token(&host).await, WITHOUT);
     host.stop().await;
     // Forward again it is what was trusted; and back to what a person has trusted too.
-    let digest = toolhost::plugin::digest(&crashes);
+    let digest = toolhost_wasm::digest(&crashes);
     assert!(lab.run(&["rollback", "made", &digest[..12]]).starts_with("exit 0\n"));
     let lock = lock::load(&lab.home().join("state")).expect("a lock");
     assert_eq!(lock.plugins[0].trusted.as_deref(), Some(&*digest));
@@ -244,10 +245,11 @@ async fn what_waits_for_a_runner_keeps_no_other_waiting() {
     let settings = HostSettings { cache: Some(cache.path().join("c")), ..lab.settings() };
     for once in [true, false] {
         // The runner is another, which nobody has compiled yet.
-        let runner = fs::read(&RUNNERS[&toolhost::script::Language::JavaScript][0]).expect("one");
+        let runner =
+            fs::read(&RUNNERS[&toolhost_wasm::script::Language::JavaScript][0]).expect("one");
         let place = lab.home().join("runner.wasm");
         put_runner(&place, &other(&runner));
-        let runners = [(toolhost::script::Language::JavaScript, vec![place])].into();
+        let runners = [(toolhost_wasm::script::Language::JavaScript, vec![place])].into();
         let host = Host::start(HostSettings { once, runners, ..settings.clone() });
         let host = host.expect("a host");
         tokio::time::timeout(PATIENCE, host.started()).await.expect("it starts");
@@ -265,7 +267,7 @@ async fn a_script_stays_trusted_under_another_runner() {
     let lab = Lab::new().with("words.js", SCRIPT);
     let granted = lab.run(&["grant", "words", "--env", "TOKEN"]);
     assert!(granted.starts_with("exit 0\n"), "{granted}");
-    let language = toolhost::script::Language::JavaScript;
+    let language = toolhost_wasm::script::Language::JavaScript;
     let runner = fs::read(&RUNNERS[&language][0]).expect("one");
     let place = lab.home().join("runner.wasm");
     put_runner(&place, &other(&runner));

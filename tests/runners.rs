@@ -44,7 +44,7 @@ impl Here {
 
     /// The runner that was built.
     fn built(&self) -> Vec<u8> {
-        fs::read(&RUNNERS[&toolhost::script::Language::JavaScript][0]).expect("a runner")
+        fs::read(&RUNNERS[&toolhost_wasm::script::Language::JavaScript][0]).expect("a runner")
     }
 
     /// One that does the same, and has another digest: a custom section of the name `x` follows.

@@ -8,8 +8,10 @@ use std::fs;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use toolhost::tool::{CallError, Code};
-use toolhost::{Call, Folder, Host, HostSettings, Origin};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::{Call, CallError, Code, Origin};
+use toolhost_sources::reload::Folder;
 
 use crate::serve::client::{Client, PATIENCE};
 use crate::support::{Lab, answer, call, guest, made};

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use expect_test::expect;
 use serde_json::json;
 use tokio::sync::oneshot;
-use toolhost::tool::{Code, ProgressSink};
-use toolhost::{Call, Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::{Call, Code, ProgressSink};
 
 use crate::serve::client::PATIENCE;
 use crate::support::{Lab, answer, call, guest, without_digests, without_times};

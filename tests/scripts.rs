@@ -6,12 +6,12 @@ use std::path::Path;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost::author::{self, BuildRequest, Built, Places};
-use toolhost::tool::Code;
+use toolhost_author::{self as author, BuildRequest, Built, Places};
+use toolhost_core::tool::Code;
 
 use crate::support::{Lab, answer, call, places, script};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A script that has a bit of everything, by its extension.
 fn mixed(extension: &str) -> String {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use expect_test::expect;
-use toolhost::secret::{Keyring, SecretStore};
+use toolhost_state::secret::{Keyring, SecretStore};
 
 use crate::support::Lab;
 

@@ -428,7 +428,7 @@ fn progress_grows_and_ends_with_the_call() {
     assert!(client.heard.is_empty(), "none after the result: {:#?}", client.heard);
 }
 
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/serve");
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/serve");
 
 /// Runs a client's program against the probe, and returns what it saw.
 fn seen(program: &Path, arguments: &[&str]) -> String {

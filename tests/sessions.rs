@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolhost::schema::Format;
-use toolhost::session::{Session, SessionError, SessionSettings};
-use toolhost::tool::{CallError, Caller, Content, Invocation, Tool, ToolOutput, ToolSpec};
-use toolhost::toolset::Selection;
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{
+    Call, CallError, Caller, Content, Invocation, Tool, ToolOutput, ToolSpec,
+};
+use toolhost_kernel::session::{Session, SessionError, SessionSettings};
+use toolhost_policy::toolset::Selection;
+use toolhost_schema::schema::Format;
 
 use crate::registry::spec;
 use crate::support::{Lab, answer, bundled, made};

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolhost::read::Place;
-use toolhost::reload::SourceStatus;
-use toolhost::{Folder, Host, HostSettings, Origin};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::Origin;
+use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_state::read::Place;
 
 use crate::hostile::by_hand::{ByHand, PATIENCE};
 use crate::support::{Lab, answer, guest, registering, script};
@@ -270,13 +272,13 @@ async fn the_program_calls_without_what_is_not_needed() {
 async fn a_place_is_free_when_its_guest_is_gone() {
     use std::sync::Arc;
     use std::time::Instant;
-    use toolhost::limits::Limits;
-    use toolhost::plugin::{Candidate, Loader};
-    use toolhost::tool::{Caller, Invocation, Meter, PluginId};
+    use toolhost_core::limits::Limits;
+    use toolhost_core::tool::{Caller, Invocation, Meter, PluginId};
+    use toolhost_wasm::{Candidate, Loader};
 
     let lab = Lab::new().with("x.wasm", registering("one first"));
     let limits = Arc::new(Limits::default());
-    let egress = toolhost::egress::Egress::new(Default::default(), &limits).expect("egress");
+    let egress = toolhost_egress::Egress::new(Default::default(), &limits).expect("egress");
     let loader = Loader::new(limits, 1, egress).expect("a loader");
     let id = PluginId::from_stem("x").expect("an id");
     let path = lab.plugins().join("x.wasm");

@@ -10,17 +10,20 @@ use expect_test::Expect;
 use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
-use toolhost::author::{self, BuildRequest, Places};
-use toolhost::config;
-use toolhost::lock::{self, Pin};
-use toolhost::plugin::{self, RunnerPlaces};
-use toolhost::reload::SourceStatus;
-use toolhost::script::{self, Language};
-use toolhost::{Call, Config, Folder, Host, HostSettings, Origin, Outcome};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_author::{self as author, BuildRequest, Places};
+use toolhost_core::tool::{Call, Origin, Outcome};
+use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_state::config;
+use toolhost_state::config::Config;
+use toolhost_state::lock::{self, Pin};
+use toolhost_wasm::script::{self, Language};
+use toolhost_wasm::{self as plugin, RunnerPlaces};
 
 pub(crate) use crate::component::from_wat;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Rust guests of `tests/guests` and the bundled plugins, by id.

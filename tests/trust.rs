@@ -9,10 +9,11 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolhost::authority::Variables;
-use toolhost::lock;
-use toolhost::reload::{Pending, SourceStatus};
-use toolhost::{Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_policy::authority::Variables;
+use toolhost_sources::reload::{Pending, SourceStatus};
+use toolhost_state::lock;
 
 use crate::support::{Lab, answer, built_for, guest, made, registering};
 
@@ -221,8 +222,9 @@ async fn a_definition_that_changes_while_it_runs_is_looked_at_too() {
     };
     let listed = async |lab: &Lab| {
         let host = host(lab).await;
-        let session = host.session(toolhost::session::SessionSettings::default()).expect("one");
-        let listed = host.definitions(&session, toolhost::schema::Format::OpenAi).await;
+        let session =
+            host.session(toolhost_kernel::session::SessionSettings::default()).expect("one");
+        let listed = host.definitions(&session, toolhost_schema::schema::Format::OpenAi).await;
         let own = listed.values.iter().find(|value| value["function"]["name"] == "t");
         own.expect("listed")["function"]["description"].as_str().expect("a text").to_owned()
     };
@@ -267,7 +269,7 @@ async fn what_was_seen_is_remembered() {
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
     let known = first.plugin(&folder, "made").expect("known").clone();
     let build = known.build.expect("a build");
-    assert_eq!(build.digest, *toolhost::plugin::digest(&plugin("first", &[])));
+    assert_eq!(build.digest, *toolhost_wasm::digest(&plugin("first", &[])));
     assert_eq!((build.outline.needs.len(), build.outline.tools.len()), (1, 1));
     assert_eq!((known.trusted, known.kept.len()), (None, 1));
     assert!(known.first_seen.is_some());

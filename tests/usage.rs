@@ -199,7 +199,7 @@ fn a_build_says_how_far_it_is() {
     let cargo = lab.work().join("cargo");
     fs::write(&cargo, CARGO).expect("written");
     fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("changed");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build.sh");
     let path = std::env::var("PATH").expect("a path");
     let run = |arguments: &[&str]| {
         let mut command = Command::new("sh");

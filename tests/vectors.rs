@@ -6,14 +6,15 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use toolhost::arguments;
-use toolhost::registry::Registry;
-use toolhost::result;
-use toolhost::schema::Format;
-use toolhost::session::SessionSettings;
-use toolhost::tool::{Caller, Origin, Registration, SourceId};
-use toolhost::toolset::{Selection, Toolsets};
-use toolhost::{Call, Host, Limits};
+use toolhost::Host;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::{Call, Caller, Origin, Registration, SourceId};
+use toolhost_kernel::registry::Registry;
+use toolhost_kernel::result;
+use toolhost_kernel::session::SessionSettings;
+use toolhost_policy::toolset::{Selection, Toolsets};
+use toolhost_schema::arguments;
+use toolhost_schema::schema::Format;
 
 use crate::registry::{registration, tool_of};
 use crate::support::{Lab, bundled, made};
@@ -252,7 +253,7 @@ async fn listed(name: &str, lab: &Lab, host: &Host, listing: &Value) {
 fn left_out(name: &str, lab: &Lab, host: &Host, plugin: &str, tool: &str, expected: &str) {
     let catalog = host.catalog();
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
-    let id = toolhost::tool::PluginId::from_stem(plugin).expect("an id");
+    let id = toolhost_core::tool::PluginId::from_stem(plugin).expect("an id");
     let report = catalog.report(&SourceId::Plugin { id, folder }).expect("a report");
     let reason = report.rejected.iter().find(|rejection| rejection.tool == tool);
     assert!(reason.is_some_and(|known| known.reason.contains(expected)), "{name}: {report:?}");
@@ -380,7 +381,7 @@ async fn coerced(name: &str, schema: &Value, cases: &Value) {
         let changed = arguments::coerce(&mut coerced, &parameters);
         assert_eq!(&coerced["x"], expected, "{name}");
         assert_eq!(changed, case[1] != "<unchanged>", "{name}: {case}");
-        let valid = toolhost::schema::Schema::compile(&parameters, &Limits::default());
+        let valid = toolhost_schema::schema::Schema::compile(&parameters, &Limits::default());
         let valid = valid.expect("a schema").check(&Value::Object(coerced)).is_ok();
         let mut call = json!({ "tool": "echo_x", "arguments": given });
         match valid {
@@ -395,7 +396,7 @@ async fn coerced(name: &str, schema: &Value, cases: &Value) {
 }
 
 async fn cleaned(name: &str, schema: &Value, expected: &Value) {
-    assert_eq!(&toolhost::schema::clean(schema), expected, "{name}");
+    assert_eq!(&toolhost_schema::schema::clean(schema), expected, "{name}");
     // What can be registered is shown cleaned.
     let tool = json!({ "name": "shaped", "parameters": schema.to_string(), "answer": "echo" });
     let lab = Lab::new().with("x.wasm", made(&json!({ "tools": [tool] })));

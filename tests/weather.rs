@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost::egress::{EgressSettings, Resolver};
-use toolhost::secret::SecretValue;
-use toolhost::{Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_egress::{EgressSettings, Resolver};
+use toolhost_state::secret::SecretValue;
 use url::Url;
 
 use crate::egress::server::{Names, Peer, Server, root, tls};

@@ -1,9 +1,4 @@
-//! The library's face: wires the rooms together, and nothing else.
-
-mod granted;
-mod look;
-mod missing;
-mod settings;
+//! A running host: wires the crates together, and nothing else.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,29 +9,31 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::audit::{Audit, AuditSettings, Redact};
-use crate::availability::{Availability, Unavailable};
-use crate::builtin;
-use crate::config::Config;
-use crate::definitions::{Definitions, Listed};
-use crate::dispatch::Dispatch;
-use crate::egress::{Egress, RootError};
-use crate::limits::Limits;
-use crate::lock::LockError;
-use crate::plugin::{EngineError, LoadError, Loader};
-use crate::quarantine::{Quarantine, Quarantined};
-use crate::registry::{Catalog, Entry, Registry};
-use crate::reload::{Parts, ReloadSettings, Reloader, Remembered, Shown, SourceStatus, Status};
-use crate::schema::Format;
-use crate::secret::Redactor;
-use crate::session::{Session, SessionError, SessionSettings};
-use crate::store::Stores;
-use crate::tool::{Call, Outcome};
-use crate::toolset::UserToolset;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::{Call, Outcome};
+use toolhost_egress::{Egress, RootError};
+use toolhost_kernel::availability::{Availability, Unavailable};
+use toolhost_kernel::builtin;
+use toolhost_kernel::definitions::{Definitions, Listed};
+use toolhost_kernel::dispatch::Dispatch;
+use toolhost_kernel::quarantine::{Quarantine, Quarantined};
+use toolhost_kernel::registry::{Catalog, Entry, Registry};
+use toolhost_kernel::session::{Session, SessionError, SessionSettings};
+use toolhost_policy::toolset::UserToolset;
+use toolhost_schema::schema::Format;
+use toolhost_sources::reload::{
+    Parts, ReloadSettings, Reloader, Remembered, Shown, SourceStatus, Status,
+};
+use toolhost_state::audit::{Audit, AuditSettings, Redact};
+use toolhost_state::config::Config;
+use toolhost_state::lock::LockError;
+use toolhost_state::secret::Redactor;
+use toolhost_state::store::Stores;
+use toolhost_wasm::{EngineError, LoadError, Loader};
 
-pub use granted::Granted;
-pub use look::{InspectError, Probed, inspect, probe};
-pub use settings::HostSettings;
+use crate::granted::Granted;
+use crate::missing;
+use crate::settings::HostSettings;
 
 /// Why a host does not start.
 #[derive(Debug, Error)]
@@ -433,7 +430,7 @@ fn shared_failures(settings: &HostSettings) -> Option<PathBuf> {
 }
 
 /// The audit log of a host, unless the operator wants none, or there is nowhere to write it.
-fn audit(settings: &HostSettings) -> Audit {
+pub(crate) fn audit(settings: &HostSettings) -> Audit {
     let HostSettings { config, state, secrets, .. } = settings;
     let Some(state) = state.as_ref().filter(|_| config.audit.enabled) else {
         return Audit::off();
@@ -453,7 +450,7 @@ fn audit(settings: &HostSettings) -> Audit {
 }
 
 /// A loader without a cache is slower, and otherwise the same.
-fn loader(
+pub(crate) fn loader(
     limits: Arc<Limits>,
     instances_max: usize,
     settings: &HostSettings,

@@ -7,8 +7,8 @@ use expect_test::expect;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use toolhost::authority::address::Reach;
-use toolhost::egress::{Body, SendError, Times};
+use toolhost_egress::{Body, SendError, Times};
+use toolhost_policy::authority::address::Reach;
 
 use super::server::{Names, Server, at, client, egress, endless, get, shown, whole};
 

@@ -5,8 +5,8 @@ use expect_test::expect;
 use http::header::{HOST, HeaderName, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use toolhost::authority::address::Reach;
-use toolhost::egress::Times;
+use toolhost_egress::Times;
+use toolhost_policy::authority::address::Reach;
 
 use super::OK;
 use super::server::{Server, at, client, get, shown, whole};

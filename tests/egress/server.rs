@@ -19,8 +19,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use toolhost::Limits;
-use toolhost::egress::{Body, Client, Egress, EgressSettings, Resolver, SendError};
+use toolhost_core::limits::Limits;
+use toolhost_egress::{Body, Client, Egress, EgressSettings, Resolver, SendError};
 
 /// What the other side of a connection can do.
 pub(crate) struct Peer {

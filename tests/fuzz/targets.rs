@@ -10,25 +10,25 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use toolhost::arguments;
-use toolhost::audit::{self, Audit};
-use toolhost::authority::{Grants, Kind};
-use toolhost::availability::Availability;
-use toolhost::config::{self, Share};
-use toolhost::difference::{Surface, differences};
-use toolhost::dispatch::Dispatch;
-use toolhost::egress::{Egress, EgressSettings};
-use toolhost::json::{self, Size};
-use toolhost::limits::{Bytes, Count, Limits};
-use toolhost::lock;
-use toolhost::plugin::{Candidate, Loader};
-use toolhost::quarantine::Quarantine;
-use toolhost::registry::{Owners, Registry};
-use toolhost::schema::{self, Definition, Format, QUICK_WORK_MAX, Schema};
-use toolhost::session::Session;
-use toolhost::suspicion::{Texts, suspicions};
-use toolhost::tool::{Call, PluginAddress, PluginId};
-use toolhost::{Config, text};
+use toolhost_core::json::{self, Size};
+use toolhost_core::limits::{Bytes, Count, Limits};
+use toolhost_core::text;
+use toolhost_core::tool::{Call, PluginAddress, PluginId};
+use toolhost_egress::{Egress, EgressSettings};
+use toolhost_kernel::availability::Availability;
+use toolhost_kernel::dispatch::Dispatch;
+use toolhost_kernel::quarantine::Quarantine;
+use toolhost_kernel::registry::{Owners, Registry};
+use toolhost_kernel::session::Session;
+use toolhost_policy::authority::{Grants, Kind};
+use toolhost_policy::difference::{Surface, differences};
+use toolhost_policy::suspicion::{Texts, suspicions};
+use toolhost_schema::arguments;
+use toolhost_schema::schema::{self, Definition, Format, QUICK_WORK_MAX, Schema};
+use toolhost_state::audit::{self, Audit};
+use toolhost_state::config::{self, Config, Share};
+use toolhost_state::lock;
+use toolhost_wasm::{Candidate, Loader};
 
 use crate::component::from_wat;
 
@@ -255,7 +255,7 @@ impl House {
         fs::write(&path, bytes).expect("written");
         let id = PluginId::from_stem("fuzzed").expect("an id");
         let folder = self.folder.path().to_owned();
-        let place = toolhost::read::Place::Own;
+        let place = toolhost_state::read::Place::Own;
         let candidate = Candidate { id, folder, path, place };
         let meter = Arc::default();
         let load = self.loader.load(&candidate, &meter);
@@ -294,7 +294,7 @@ impl House {
     }
 
     /// Publishes the tools and calls the first.
-    fn call(&self, registration: &toolhost::tool::Registration) {
+    fn call(&self, registration: &toolhost_core::tool::Registration) {
         let registry = Arc::new(Registry::new(Arc::clone(&self.limits), Owners::new()));
         let catalog = registry.publish([registration.clone()]);
         let Some(entry) = catalog.tools().first().copied() else { return };

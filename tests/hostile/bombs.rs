@@ -7,7 +7,8 @@ use std::fs;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
-use toolhost::{Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
 
 use super::by_hand::ByHand;
 use super::mutants::section;
@@ -34,7 +35,7 @@ async fn compiled(limits: &str, plugins: &[Vec<u8>]) -> (Vec<Result<(), String>>
     let mut statuses = host.loaded().await.to_vec();
     statuses.retain(|status| !status.path.ends_with("other.wasm"));
     assert_eq!(answer(&host, "others", json!({})).await, r#"{"content":[]}"#);
-    let became = |state: &Result<_, toolhost::reload::Failed>| {
+    let became = |state: &Result<_, toolhost_sources::reload::Failed>| {
         state.as_ref().map(|_| ()).map_err(|failed| failed.reason.clone())
     };
     let states = statuses.iter().map(|status| became(&status.state)).collect();

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use toolhost::Call;
-use toolhost::schema::Format;
-use toolhost::session::SessionSettings;
+use toolhost_core::tool::Call;
+use toolhost_kernel::session::SessionSettings;
+use toolhost_schema::schema::Format;
 
 use super::by_hand::{self, ByHand, beside, loads, store, strike, told};
 use crate::support::{Lab, guest, made, registering};

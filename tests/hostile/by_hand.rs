@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolhost::tool::Outcome;
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, Outcome};
 
 use crate::support::{Lab, answer, from_wat, guest};
 

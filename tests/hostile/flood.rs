@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use toolhost::tool::ProgressSink;
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, ProgressSink};
 
 use super::by_hand::{beside, told};
 use super::{KV, attack, error, lab as hostile};

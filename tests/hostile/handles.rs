@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolhost::Call;
+use toolhost_core::tool::Call;
 
 use super::by_hand::{beside, told};
 use super::flood::{call, host, step};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::Call;
 
 use super::by_hand::{PATIENCE, beside, the_other_works, told};
 use super::flood::{call, step};

@@ -2,7 +2,7 @@
 //! stack, and everybody else goes on.
 
 use serde_json::json;
-use toolhost::Call;
+use toolhost_core::tool::Call;
 
 use super::by_hand::{ByHand, PATIENCE, beside, loads, strike, the_other_works, told};
 use super::{KV, flood};
@@ -120,9 +120,10 @@ async fn in_checks_and_descriptions() {
         |lab, what| lab.with(&format!("{what}.wasm"), made(&json!({ "tools": tools(what) }))),
     );
     let host = lab.host().await;
-    let session = host.session(toolhost::session::SessionSettings::default()).expect("a session");
+    let session =
+        host.session(toolhost_kernel::session::SessionSettings::default()).expect("a session");
     let (listed, ()) = tokio::join!(
-        host.definitions(&session, toolhost::schema::Format::Mcp),
+        host.definitions(&session, toolhost_schema::schema::Format::Mcp),
         the_other_works(&host),
     );
     // A description that cannot be had leaves the tool as it was registered.

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolhost::Call;
-use toolhost::session::SessionSettings;
+use toolhost_core::tool::Call;
+use toolhost_kernel::session::SessionSettings;
 
 use super::by_hand::{beside, the_other_works};
 use crate::serve::client::Client;

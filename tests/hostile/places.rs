@@ -10,10 +10,12 @@ use std::process::Command;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
-use toolhost::authority::DirGrant;
-use toolhost::plugin::{self, DirectoryRules};
-use toolhost::script::Language;
-use toolhost::{Call, Host, HostSettings};
+use toolhost::Host;
+use toolhost::HostSettings;
+use toolhost_core::tool::Call;
+use toolhost_policy::authority::DirGrant;
+use toolhost_wasm::script::Language;
+use toolhost_wasm::{self as plugin, DirectoryRules};
 
 use crate::support::{Lab, answer, guest};
 
@@ -103,7 +105,7 @@ fn what_make_install_writes_lies_in_no_granted_directory() {
     fs::create_dir_all(&linked).expect("made");
     fs::create_dir_all(home.join("tools")).expect("made");
     symlink(&linked, home.join("tools/python")).expect("a link");
-    let sdk = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk")).expect("there");
+    let sdk = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk")).expect("there");
     let mut places =
         vec![home.join("tools"), linked.clone(), lab.work().join("built"), sdk.clone()];
     // Of the checkout, all that is built anew.

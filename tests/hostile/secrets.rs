@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
-use toolhost::tool::ProgressSink;
-use toolhost::{Call, Host};
+use toolhost::Host;
+use toolhost_core::tool::{Call, ProgressSink};
 
 use super::{KEY, attack, error, host, lab};
 use crate::egress::server::{Names, Peer, Server, tls};

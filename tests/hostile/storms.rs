@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
-use toolhost::Call;
+use toolhost_core::tool::Call;
 
 use super::by_hand::{self, ByHand, PATIENCE, the_other_works};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use serde_json::json;
-use toolhost::Limits;
-use toolhost::store::{Kv, Stores};
+use toolhost_core::limits::Limits;
+use toolhost_state::store::{Kv, Stores};
 
 use super::{keep, lab, only_file, sound};
 

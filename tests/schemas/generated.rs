@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
-use toolhost::checker::CHECK_COMMAND;
-use toolhost::json::Size;
-use toolhost::limits::Limits;
-use toolhost::schema::{self, QUICK_WORK_MAX, Schema};
+use toolhost_core::json::Size;
+use toolhost_core::limits::Limits;
+use toolhost_kernel::checker::CHECK_COMMAND;
+use toolhost_schema::schema::{self, QUICK_WORK_MAX, Schema};
 
 /// What the program itself takes, mapped.
 const PROGRAM_BYTES: u64 = 320 << 20;

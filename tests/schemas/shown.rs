@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolhost::schema::Format;
-use toolhost::session::SessionSettings;
+use toolhost_kernel::session::SessionSettings;
+use toolhost_schema::schema::Format;
 
 use super::{generated, lab, left_out, tool};
 use crate::serve::client::Client;

@@ -1,18 +1,12 @@
 //! Components made of WebAssembly text, for tests and fuzz targets alike.
 
-use std::path::Path;
-
-/// The contract, from the package of the host and from that of the fuzz targets.
-const WIT: [&str; 2] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../wit"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit"),
-];
+/// The contract.
+const WIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
 
 /// A component made of a core module in WebAssembly text, for the world `plugin`.
 pub(crate) fn from_wat(module: &str) -> Vec<u8> {
     let mut resolve = wit_parser::Resolve::default();
-    let wit = WIT.map(Path::new).into_iter().find(|path| path.is_dir()).expect("a folder");
-    let (package, _) = resolve.push_dir(wit).expect("the contract");
+    let (package, _) = resolve.push_dir(WIT).expect("the contract");
     let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
     let mut module = wat::parse_str(module).expect("valid WAT");
     let encoding = wit_component::StringEncoding::UTF8;

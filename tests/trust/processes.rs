@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use toolhost::{config, lock, plugin};
+use toolhost_state::{config, lock};
+use toolhost_wasm as plugin;
 
 use crate::support::{Lab, guest, made, registering};
 
@@ -99,9 +100,10 @@ fn asking(count: usize) -> Vec<u8> {
 /// What the plugin `id` of the lab's folder holds: what stands in its table, and what was agreed to.
 fn held(lab: &Lab, id: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let text = fs::read_to_string(lab.home().join("toolhost.toml")).unwrap_or_default();
-    let config = config::parse(&text, &toolhost::Config::default()).expect("a configuration");
+    let config =
+        config::parse(&text, &toolhost_state::config::Config::default()).expect("a configuration");
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
-    let mine = |address: &&toolhost::tool::PluginAddress| {
+    let mine = |address: &&toolhost_core::tool::PluginAddress| {
         address.id.as_str() == id && address.folder() == Some(folder.as_path())
     };
     let address = config.plugins.keys().find(mine);

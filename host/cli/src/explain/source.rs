@@ -1,0 +1,115 @@
+//! The first part of the chain: each file that has the tool, and what the registry made of it.
+
+use super::{Section, View};
+use crate::inspect::need_line;
+use crate::problem::shown;
+use toolhost_core::tool::{Need, Origin, SourceId};
+use toolhost_kernel::registry::SourceReport;
+use toolhost_sources::reload::{Ready, SourceStatus};
+
+/// The sources that declare the tool, whoever of them has the name; and copies of their files.
+pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
+    let mut sections: Vec<Section> =
+        view.sources.iter().filter_map(|status| of_status(view, status)).collect();
+    // The host's own tools and those of servers come from no file.
+    if let Some(entry) = view.catalog.find(view.name)
+        && !view.sources.iter().any(|status| status.source.as_ref() == Some(&entry.source))
+    {
+        let steps = vec![("registered", format!("`{}` by {}", view.name, entry.source))];
+        sections.push(Section { title: entry.source.to_string(), steps });
+    }
+    sections
+}
+
+/// What to change so that a tool gets its name which was left out everywhere.
+pub(super) fn change(view: &View<'_>) -> Option<String> {
+    let reasons = view.sources.iter().filter_map(|status| status.source.as_ref());
+    let mut reasons = reasons.filter_map(|source| left_out(view, view.catalog.report(source)?));
+    let reason = reasons.next()?;
+    // The repair is what stands behind the last semicolon.
+    Some(match reason.rsplit_once("; ") {
+        Some((_, repair)) => repair.strip_prefix("to let it, ").unwrap_or(repair).to_owned(),
+        None => format!("see to why it was left out ({reason})"),
+    })
+}
+
+fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
+    let source = status.source.as_ref()?;
+    let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
+    let mut steps = vec![
+        ("file", format!("{} ({})", shown(&status.path), place(ready))),
+        ("digest", format!("sha256:{}", ready.facts.digest)),
+    ];
+    if status.kept.is_some() {
+        let why = match &status.state {
+            Ok(Ready { pending: Some(pending), .. }) => format!("the file waits: {}", pending.why),
+            Ok(_) => "the file waits".to_owned(),
+            Err(reason) => format!("the file does not load: {reason}"),
+        };
+        steps.push(("kept build", why));
+    }
+    if let Some(twin) = &ready.same_as {
+        // A copy counts as what it is a copy of.
+        let twin_status = view.sources.iter().find(|status| status.path == *twin)?;
+        declares(view, twin_status.source.as_ref()?).then_some(())?;
+        steps.push(("not counted", format!("{} is the same plugin", shown(twin))));
+        return Some(Section { title: source.to_string(), steps });
+    }
+    let report = view.catalog.report(source)?;
+    declares(view, source).then_some(())?;
+    let facts = &ready.facts;
+    let built = format!("{} {}, built for contract {}", facts.name, facts.version, facts.contract);
+    steps.push(("plugin", built));
+    let replaced = report.replaced.contains(view.name);
+    match left_out(view, report) {
+        Some(reason) if replaced => {
+            let by = reason.strip_prefix("replaced ").unwrap_or(&reason);
+            steps.push(("replaced", by.to_owned()));
+        }
+        Some(reason) if !report.tools.iter().any(|name| name == view.name) => {
+            steps.push(("rejected", reason));
+        }
+        _ => steps.push(("registered", format!("`{}` by {source}", view.name))),
+    }
+    steps.extend(authority(view, ready));
+    Some(Section { title: source.to_string(), steps })
+}
+
+fn declares(view: &View<'_>, source: &SourceId) -> bool {
+    let report = view.catalog.report(source);
+    report.is_some_and(|report| {
+        report.tools.iter().any(|name| name == view.name) || left_out(view, report).is_some()
+    })
+}
+
+fn left_out(view: &View<'_>, report: &SourceReport) -> Option<String> {
+    let rejection = report.rejected.iter().find(|rejection| rejection.tool == view.name)?;
+    Some(rejection.reason.clone())
+}
+
+/// What the plugin asks for on behalf of the tool, and what it was granted.
+fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static str, String)> {
+    let is_for_it =
+        |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|tool| tool == view.name);
+    let asks: Vec<String> = ready.needs.iter().filter(is_for_it).map(need_line).collect();
+    let grants = ready.granted.flags();
+    let steps = [("asks for", listed(asks)), ("granted", listed(grants))];
+    let idle = ready.grants.iter().map(|reason| ("gives nothing", reason.clone()));
+    steps.into_iter().chain(idle.collect::<Vec<_>>())
+}
+
+/// Texts in one line.
+pub(super) fn listed(texts: Vec<String>) -> String {
+    if texts.is_empty() { "nothing".to_owned() } else { texts.join("; ") }
+}
+
+pub(super) fn place(ready: &Ready) -> &'static str {
+    match ready.origin {
+        Origin::Project if ready.trusted => "in a project's folder, trusted",
+        Origin::Builtin => "the host's own",
+        Origin::Bundled => "bundled with toolhost",
+        Origin::User => "in the user's own folder",
+        Origin::Project => "in a project's folder: untrusted, so it takes no name from another",
+        Origin::Mcp => "an MCP server's",
+    }
+}

@@ -1,0 +1,335 @@
+//! `toolhost grant` and `toolhost revoke`
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::Global;
+use super::choose::{Choice, Chooser, Command};
+use super::decide::{Wanted, decide};
+use super::failure::Failure;
+use super::home::Home;
+use super::inspect::need_line;
+use super::trust::{self, Target};
+use super::ui::Ui;
+use toolhost as host;
+use toolhost_core::text;
+use toolhost_core::text::suspect::visible;
+use toolhost_core::tool::{PluginAddress, PluginId};
+use toolhost_policy::authority::{self, DirGrant, Grants, Kind};
+use toolhost_sources::reload::{self, Trusted};
+use toolhost_state::audit::{Event, Granted};
+use toolhost_state::lock::{Agreed, Pin};
+use toolhost_wasm::{self as plugin, Loaded};
+
+/// Needs that are named where a grant meets none of them; `toolhost inspect` shows all.
+const ASKED_SHOWN_MAX: usize = 10;
+
+/// Lets a plugin use something, from now on.
+///
+/// The grant is written to the operator's `toolhost.toml`, to the table of this plugin: its folder
+/// and its id, such as `[plugins."/home/me/project/plugins/notes"]`, or `[plugins."bundled/json"]`.
+/// It holds for the plugin's present bytes: when they change, the new ones wait until `toolhost trust`
+/// or another grant. A plugin of the same id in another folder has nothing of it. A plugin gets of a
+/// grant what it asks for; `toolhost inspect FILE` shows that.
+#[derive(Debug, clap::Args)]
+pub(super) struct GrantArguments {
+    /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
+    /// `user/ID` or the file.
+    #[arg(value_name = "ID|FILE")]
+    plugin: String,
+
+    #[command(flatten)]
+    grants: GrantFlags,
+
+    /// Grant it though the plugin does not ask for it, ahead of a build that does.
+    #[arg(long)]
+    anyway: bool,
+}
+
+/// Takes back what a plugin was granted: what is named, or else everything and that it is trusted.
+/// Or that a project or an MCP server is trusted.
+#[derive(Debug, clap::Args)]
+pub(super) struct RevokeArguments {
+    /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
+    /// `user/ID`, the file, or the folder and the id of one that is gone. A project's folder: `.`, or
+    /// with a slash in it. Or `mcp:NAME`.
+    #[arg(value_name = "ID|FILE|DIR|mcp:NAME")]
+    what: String,
+
+    #[command(flatten)]
+    grants: GrantFlags,
+}
+
+/// Grants, as they are written on the command line; each may be repeated.
+#[derive(Debug, clap::Args)]
+struct GrantFlags {
+    /// A directory, read (`ro`) or read and changed (`rw`). DIR may be relative; GUEST is where
+    /// the plugin sees it, by default at the same path, and the current directory also as `.`.
+    #[arg(long, value_name = "DIR[=GUEST]:ro|rw")]
+    dir: Vec<String>,
+
+    /// Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as
+    /// `https://api.example.com` or `GET https://*.example.com/v1/`. Loopback and
+    /// private addresses are refused unless HOST is such an address or `localhost`, or the word
+    /// `private` follows.
+    #[arg(long, value_name = "HOST")]
+    http: Vec<String>,
+
+    /// An environment variable of toolhost's own environment, by its name.
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+
+    /// A secret, put into one header or query parameter of requests to one host; the plugin
+    /// never sees it. `toolhost secret set NAME` sets its value.
+    #[arg(long, value_name = "NAME@HOST:header=HEADER|query=PARAMETER")]
+    secret: Vec<String>,
+
+    /// A small store of its own that outlives calls.
+    #[arg(long)]
+    kv: bool,
+
+    /// Let it hear of, change or stop calls of other plugins' tools. EVENT is request, pre-call,
+    /// post-call or transform; TOOL a name, or the beginning of one and `*`.
+    #[arg(long, value_name = "EVENT:TOOL")]
+    hook: Vec<String>,
+}
+
+impl GrantFlags {
+    fn read(&self) -> Result<Grants, Failure> {
+        let here = working_directory()?;
+        let mut grants = Grants { kv: self.kv, ..Grants::default() };
+        let given = [
+            (Kind::Dirs, &self.dir),
+            (Kind::Http, &self.http),
+            (Kind::Env, &self.env),
+            (Kind::Secrets, &self.secret),
+            (Kind::Hooks, &self.hook),
+        ];
+        for (kind, texts) in given {
+            for text in texts {
+                let added = grants.add(kind, text, Some(&here));
+                added.map_err(|error| Failure::usage(error.to_string()))?;
+            }
+        }
+        Ok(grants)
+    }
+}
+
+pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let grants = given.grants.read()?;
+    if grants.is_empty() {
+        return Err(Failure::usage("nothing to grant").hint(
+            "name what: `--dir`, `--http`, `--env`, `--secret`, `--kv` or `--hook`; `toolhost doctor` shows what plugins ask for",
+        ));
+    }
+    let settings = home.settings(global)?;
+    let rules = settings.directory_rules();
+    for dir in &grants.dirs {
+        plugin::check_grant(dir, &rules).map_err(Failure::usage)?;
+    }
+    let rest = grants.flags().join(" ");
+    let command = Command { name: "grant", rest: &rest, of_gone: false };
+    let chooser = Chooser::new(&home, &settings, home.operators_config(global), command)?;
+    let Choice { address, file } = chooser.choose(&given.plugin)?;
+    let Some(file) = file else {
+        return Err(Failure::usage(format!(
+            "{address} is not there, so it can be granted nothing"
+        )));
+    };
+    let (place, id) = (file.path.display().to_string(), address.id.to_string());
+    let (_compiling, compiling) = watch::channel(BTreeSet::from([id]));
+    let inspected = ui.while_waiting(host::inspect(&file.path, &settings), compiling).await;
+    let (loaded, _) = inspected.map_err(|error| Failure::inspect(&place, &error))?;
+    if let Some(unrecorded) = &loaded.unrecorded {
+        return Err(Failure::rejected(format!("{place} is a script, and {unrecorded}"))
+            .hint(plugin::RUNNER_REPAIR));
+    }
+    if !given.anyway {
+        check_asked(&address, &loaded, &grants)?;
+    }
+    let digest = loaded.facts.digest.to_string();
+    let wanted = Wanted {
+        words: &authority::quoted(&given.plugin),
+        place: &place,
+        digest: &digest,
+        is_suspect: !reload::suspect(&loaded).is_empty(),
+    };
+    let limits = &settings.config.limits;
+    decide(&home, global, limits, |books| {
+        books.grant(&address, &wanted, &grants)?;
+        // Last: a grant without a pin gives nothing.
+        if let Some(folder) = address.folder() {
+            let (folder, id) = (folder.to_owned(), address.id.to_string());
+            let trusted = [Trusted {
+                pin: Pin { folder, id, digest: digest.clone() },
+                bytes: reload::kept(loaded.packed.as_ref(), file.path.clone()),
+                agreed: Agreed::More(grants.flags()),
+                outline: reload::surface(&loaded).outline(),
+            }];
+            reload::trust(books.lock(), &home.state, &trusted, limits);
+        }
+        Ok(())
+    })?;
+    let folder = address.folder().map(Path::to_owned);
+    home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
+        what: format!("plugin:{}", address.id),
+        folder: folder.clone(),
+        digest: Some(digest.clone()),
+        grants: grants.flags(),
+        by: "cli",
+    })));
+    if ui.json {
+        let mut report = to_json(&grants);
+        report["plugin"] = address.id.as_str().into();
+        report["folder"] = json!(folder);
+        report["digest"] = digest.into();
+        return ui.json(&report);
+    }
+    let id = &address.id;
+    for (kind, text) in grants.all() {
+        let what = in_words(kind, &text);
+        ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
+    }
+    Ok(())
+}
+
+/// Checks that a plugin asks for what it is granted.
+fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Result<(), Failure> {
+    let unasked = loaded.unasked(grants);
+    if unasked.is_empty() {
+        return Ok(());
+    }
+    let id = &plugin.id;
+    let needs = &loaded.registration.needs;
+    let kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| !unasked.texts(*kind).is_empty()).collect();
+    let flags = unasked.flags().join("` and `");
+    let failure = Failure::usage(match kinds.as_slice() {
+        [kind] if !authority::asks_for(needs, *kind) => {
+            format!("plugin:{id} asks for no {}, so `{flags}` would give it nothing", kind.noun())
+        }
+        _ => format!("plugin:{id} does not ask for that: `{flags}` would give it nothing"),
+    });
+    let asks = needs.iter().map(|need| text::one_line(&visible(&need_line(need))));
+    let specs = loaded.registration.tools.iter().map(|tool| tool.spec());
+    let requires = specs.flat_map(|spec| {
+        let tool = &spec.name;
+        spec.requires_env
+            .iter()
+            .map(move |name| format!("env {}, which `{tool}` requires", visible(name)))
+    });
+    let asks: Vec<String> = asks.chain(requires).collect();
+    let failure = match asks.as_slice() {
+        [] => failure.hint("it asks for nothing at all"),
+        asks => asks
+            .iter()
+            .take(ASKED_SHOWN_MAX)
+            .fold(failure, |failure, need| failure.hint(format!("it asks for {need}"))),
+    };
+    Err(failure.hint("to grant it all the same, ahead of a need, add `--anyway`"))
+}
+
+/// The grants by their keys.
+fn to_json(grants: &Grants) -> Value {
+    let mut report = json!({});
+    for kind in Kind::ALL {
+        report[kind.key()] = match kind {
+            Kind::Kv => grants.kv.into(),
+            kind => grants.texts(kind).into(),
+        };
+    }
+    report
+}
+
+/// A grant, in the middle of a sentence.
+fn in_words(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Dirs => text.to_owned(),
+        Kind::Kv => "a store of its own".to_owned(),
+        kind => format!("the {} {text}", kind.noun()),
+    }
+}
+
+pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let target = Target::read_gone(&home, &given.what)?;
+    let chosen = given.grants.read()?;
+    let Target::Plugin(words) = target else {
+        if !chosen.is_empty() {
+            return Err(Failure::usage("single grants are taken from plugins only")
+                .hint("without flags, the project or the server is trusted no more"));
+        }
+        return trust::forget(ui, &home, global, &target);
+    };
+    let settings = home.settings(global)?;
+    let rest = chosen.flags().join(" ");
+    let command = Command { name: "revoke", rest: &rest, of_gone: true };
+    let config = home.operators_config(global);
+    let of_id = PluginId::from_stem(&words).ok().filter(|id| config.ids.contains_key(id));
+    let chosen_plugin = Chooser::new(&home, &settings, config, command)?.choose(&words);
+    let address = match (chosen_plugin, of_id) {
+        (Ok(choice), _) => Whose::Plugin(choice.address),
+        // A table of an id that there is no plugin of.
+        (Err(error), Some(id)) if error.is_of_nobody() => Whose::Id(id),
+        (Err(error), _) => return Err(error),
+    };
+    let limits = &settings.config.limits;
+    let (count, was_trusted) = decide(&home, global, limits, |books| match &address {
+        Whose::Plugin(address) => books.revoke(address, &chosen),
+        Whose::Id(id) => books.revoke_of_id(id, &chosen).map(|count| (count, false)),
+    })?;
+    let (id, folder) = match &address {
+        Whose::Plugin(address) => (&address.id, address.folder().map(Path::to_owned)),
+        Whose::Id(id) => (id, None),
+    };
+    if count > 0 || was_trusted {
+        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+            what: format!("plugin:{id}"),
+            folder: folder.clone(),
+            digest: None,
+            grants: chosen.flags(),
+            by: "cli",
+        })));
+    }
+    if ui.json {
+        return ui.json(&json!({
+            "plugin": id.as_str(),
+            "folder": folder,
+            "revoked": count,
+            "was_trusted": was_trusted,
+        }));
+    }
+    ui.line(&match count {
+        0 if was_trusted => format!("plugin:{id} had no grant, and is trusted no more"),
+        0 => format!("plugin:{id} had no grant"),
+        count => format!("plugin:{id} has lost {count} grant{}", if count == 1 { "" } else { "s" }),
+    })
+}
+
+/// Whose grants are taken.
+enum Whose {
+    Plugin(PluginAddress),
+    /// Nobody's: what a table says that names only an id.
+    Id(PluginId),
+}
+
+/// Reads a directory grant from the command line, where relative paths are of here.
+pub(super) fn read_dir(text: &str) -> Result<DirGrant, Failure> {
+    DirGrant::parse(text, Some(&working_directory()?))
+        .map_err(|error| Failure::usage(error.to_string()))
+}
+
+pub(super) fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .and_then(fs::canonicalize)
+        .map_err(|error| Failure::usage(format!("the current directory is gone: {error}")))
+}
+
+pub(super) fn read_id(text: &str) -> Result<PluginId, Failure> {
+    PluginId::from_stem(text).map_err(|error| Failure::usage(error.to_string()))
+}

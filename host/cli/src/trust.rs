@@ -1,0 +1,422 @@
+//! `toolhost trust`
+
+mod show;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::choose::{Choice, Chooser, Command};
+use super::decide::{decide, unusable};
+use super::failure::Failure;
+use super::grant::read_id;
+use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
+use super::ui::Ui;
+use super::{Global, loaded_with};
+use toolhost::HostSettings;
+use toolhost_core::text;
+use toolhost_core::tool::{Origin, PluginAddress, SourceId};
+use toolhost_sources::reload::{self, Folder, Ready, SourceStatus, Trusted};
+use toolhost_state::audit::{self, Event, Granted};
+use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
+use toolhost_state::lock::{self, Agreed, Lock, Pin, Project, Server};
+use toolhost_wasm as plugin;
+use toolhost_wasm::script;
+
+/// Trusts a plugin's present bytes, a project, or an MCP server, once you have looked at it.
+///
+/// It shows what would be trusted: what a plugin asks for and has been granted, texts of it that
+/// a person should look at, and how it differs from what was trusted before. Then it asks.
+///
+/// A plugin has what it was granted as long as its bytes are the trusted ones. Of a project, all
+/// plugins are trusted with their present bytes, and its toolhost.toml with its present text:
+/// what that grants counts from then on, for the plugins of the project's own folder. A server
+/// is trusted with its present entry in toolhost.toml; this version mounts none yet.
+/// `toolhost revoke` takes any of it back.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A plugin's id, or its file; a project's folder: `.`, or with a slash in it; or
+    /// `mcp:NAME`. Where several plugins have the id, `user/ID` or the file says which.
+    #[arg(value_name = "ID|FILE|DIR|mcp:NAME")]
+    what: String,
+
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// How the words begin that name one of several plugins of an id.
+const OF_PLUGINS: [&str; 2] = ["user/", "bundled/"];
+
+/// What is to be trusted, as it is named on the command line.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// An id, or what else names a plugin.
+    Plugin(String),
+    Project(PathBuf),
+    Server(String),
+}
+
+impl Target {
+    pub(super) fn read(what: &str) -> Result<Target, Failure> {
+        if let Some(name) = what.strip_prefix("mcp:") {
+            return Ok(Target::Server(name.to_owned()));
+        }
+        // So hints name plugins, whatever folder is called so; that is `./user/ID`.
+        if OF_PLUGINS.iter().any(|word| what.starts_with(word)) {
+            return Ok(Target::Plugin(what.to_owned()));
+        }
+        if what != "." && what != ".." && !what.contains('/') {
+            return read_id(what).map(|_| Target::Plugin(what.to_owned()));
+        }
+        let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
+        match fs::canonicalize(what) {
+            Ok(path) if path.is_dir() && !is_plugin(Path::new(what)) => Ok(Target::Project(path)),
+            Err(error) if what == "." || what == ".." => Err(unreadable(error)),
+            _ => Ok(Target::Plugin(what.to_owned())),
+        }
+    }
+
+    /// The same; a project's folder may be gone.
+    pub(super) fn read_gone(home: &Home, what: &str) -> Result<Target, Failure> {
+        let path = Path::new(what);
+        let is_plugin = OF_PLUGINS.iter().any(|word| what.starts_with(word));
+        let may_be_gone = what.contains('/') && !what.starts_with("mcp:") && !is_plugin;
+        if may_be_gone && !path.exists() {
+            let path = std::path::absolute(path);
+            let path = path.map_err(|error| Failure::usage(error.to_string()))?;
+            let lock = lock::load(&home.state).map_err(unusable)?;
+            if lock.project(&path).is_some() {
+                return Ok(Target::Project(path));
+            }
+        }
+        Target::read(what)
+    }
+}
+
+/// Tells whether a folder is a script that lies in a plugins folder, and no project.
+fn is_plugin(folder: &Path) -> bool {
+    let is_project = folder.join(CONFIG_FILE).exists() || folder.join(PROJECT_PLUGINS).is_dir();
+    script::language(folder).is_some() && !is_project
+}
+
+pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    match Target::read(&given.what)? {
+        Target::Plugin(words) => {
+            let mut settings = home.settings(global)?;
+            let command = Command { name: "trust", rest: "", of_gone: false };
+            let config = home.operators_config(global);
+            let choice = Chooser::new(&home, &settings, config, command)?.choose(&words)?;
+            let Choice { address, file: Some(file) } = choice else {
+                return Err(Failure::usage(format!("there is no file of plugin {words}")));
+            };
+            settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
+            let found = loaded(ui, settings.clone()).await?;
+            let status = found.into_iter().find(|status| status.path == file.path);
+            let status = status.ok_or_else(|| {
+                Failure::usage(format!("{} is no plugin", file.path.display()))
+                    .hint("name a file that ends in `.wasm`, an id, or a folder")
+            })?;
+            plugin_file(ui, &home, global, &settings, (&address, &status), given)
+        }
+        Target::Project(folder) => project(ui, &home, global, &folder, given).await,
+        Target::Server(name) => {
+            let config = home.config(global)?;
+            server(ui, &home, &config, &name, given)
+        }
+    }
+}
+
+/// Takes trust back.
+pub(super) fn forget(
+    ui: &Ui,
+    home: &Home,
+    global: &Global,
+    target: &Target,
+) -> Result<(), Failure> {
+    let (what, forgotten) = match target {
+        Target::Project(folder) => {
+            let plugins = folder.join(PROJECT_PLUGINS);
+            let forget = |lock: &mut Lock| {
+                let known = lock.project(folder).is_some();
+                let of_project = |plugin: &&mut lock::Known| {
+                    plugin.folder == *folder || plugin.folder == plugins
+                };
+                lock.plugins.iter_mut().filter(of_project).for_each(lock::Known::distrust);
+                lock.projects.retain(|project| project.folder != *folder);
+                known
+            };
+            let known = lock::change(&home.state, forget).map_err(unusable)?;
+            (format!("the project {}", folder.display()), known)
+        }
+        Target::Server(name) => {
+            let forget = |lock: &mut Lock| {
+                let before = lock.servers.len();
+                lock.servers.retain(|server| server.name != *name);
+                lock.servers.len() < before
+            };
+            let known = lock::change(&home.state, forget).map_err(unusable)?;
+            let servers = home.config(global)?.servers;
+            if !known && !servers.contains_key(name) {
+                return Err(no_server(name, servers.keys().map(String::as_str)));
+            }
+            (format!("mcp:{name}"), known)
+        }
+        Target::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
+    };
+    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+        what: what.clone(),
+        folder: None,
+        digest: None,
+        grants: Vec::new(),
+        by: "cli",
+    })));
+    if ui.json {
+        return ui.json(&json!({ "revoked": what, "was_trusted": forgotten }));
+    }
+    ui.line(&match forgotten {
+        true => format!("{what} is trusted no more"),
+        false => format!("{what} was not trusted"),
+    })
+}
+
+async fn loaded(ui: &Ui, settings: HostSettings) -> Result<Vec<SourceStatus>, Failure> {
+    let host = loaded_with(ui, settings).await?;
+    Ok(host.loaded().await.to_vec())
+}
+
+fn plugin_file(
+    ui: &Ui,
+    home: &Home,
+    global: &Global,
+    settings: &HostSettings,
+    (address, status): (&PluginAddress, &SourceStatus),
+    given: &Arguments,
+) -> Result<(), Failure> {
+    let ready = status.state.as_ref().map_err(|reason| {
+        Failure::rejected(format!("{} cannot be trusted: {reason}", status.path.display()))
+    })?;
+    if ready.origin == Origin::Bundled {
+        return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
+    }
+    if let Some(repair) = no_trust_helps(ready) {
+        return Err(
+            Failure::rejected(format!("{} cannot be trusted", show::name(status))).hint(repair)
+        );
+    }
+    if address.folder().is_none() {
+        return Err(Failure::usage(format!(
+            "{} has changed, and is bundled no more",
+            show::name(status)
+        ))
+        .hint("run the same command again"));
+    }
+    let remembered = home.remembered().map_err(unusable)?;
+    let said = reload::said(&home.operators_config(global), address, &remembered);
+    let trusted = trusted(status, ready, Agreed::These(said.grants.flags()));
+    if !ui.json {
+        show::plugin(ui, &said, status, ready)?;
+    }
+    agreed(ui, given, "Trust these bytes?")?;
+    let pin = trusted.pin.clone();
+    decide(home, global, &settings.config.limits, |books| {
+        let agreed = Agreed::These(books.trust(address, &pin.digest, &said)?);
+        let trusted = [Trusted { agreed, ..trusted }];
+        reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
+        Ok(())
+    })?;
+    let folder = Some(pin.folder);
+    note(home, &settings.config, [(show::name(status), folder, pin.digest)]);
+    if ui.json {
+        return ui.json(&json!({ "trusted": [show::to_json(status, ready)] }));
+    }
+    let digest = &ready.facts.digest;
+    ui.line(&format!("{} is trusted, as long as its bytes are sha256:{digest}", show::name(status)))
+}
+
+async fn project(
+    ui: &Ui,
+    home: &Home,
+    global: &Global,
+    folder: &Path,
+    given: &Arguments,
+) -> Result<(), Failure> {
+    let file = folder.join(CONFIG_FILE);
+    let text = read_project(&file)
+        .map_err(|problem| Failure::usage(format!("{}: {problem}", file.display())))?;
+    let config = match &text {
+        Some(text) => config::parse_project(text, &Config::default()).map_err(|error| {
+            Failure::usage(format!("{}: {error}", file.display()))
+                .hint("a project is trusted with its whole file, so that has to be right")
+        })?,
+        None => ProjectFile::default(),
+    };
+    // Plugins that lie elsewhere are not the project's.
+    let plugins = folder.join(PROJECT_PLUGINS);
+    if let Ok(real) = fs::canonicalize(&plugins)
+        && real != plugins
+    {
+        return Err(Failure::rejected(format!(
+            "{} leads to {}, so a project cannot be trusted with it",
+            plugins.display(),
+            real.display()
+        ))
+        .hint("trust those plugins by their files, or put them into the project"));
+    }
+    let mut settings = home.settings(global)?;
+    let project = |path: PathBuf| Folder { path, origin: Origin::Project };
+    settings.folders.retain(|known| known.origin != Origin::Project);
+    settings.folders.extend([plugins.clone(), folder.to_owned()].map(project));
+    let mut found = loaded(ui, settings.clone()).await?;
+    found.retain(|status| match &status.source {
+        Some(SourceId::Plugin { folder: known, .. }) => known == folder || *known == plugins,
+        _ => false,
+    });
+    let ready: Vec<(&SourceStatus, &Ready)> = found
+        .iter()
+        .filter_map(|status| Some((status, status.state.as_ref().ok()?)))
+        .filter(|(_, ready)| ready.origin != Origin::Bundled && no_trust_helps(ready).is_none())
+        .collect();
+    if ready.is_empty() && text.is_none() {
+        let folder = folder.display();
+        return Err(Failure::usage(format!("there is nothing to trust in {folder}"))
+            .hint(format!("a project has plugins in `{PROJECT_PLUGINS}`, or a {CONFIG_FILE}")));
+    }
+    if !ui.json {
+        for (status, ready) in &ready {
+            let said = show::id(status).and_then(|id| config.plugins.get(id));
+            show::plugin(ui, &said.map(Said::alone).unwrap_or_default(), status, ready)?;
+        }
+        let broken = found.iter().filter_map(|status| Some((status, status.state.as_ref().err()?)));
+        for (status, reason) in broken {
+            ui.line(&format!("{} does not load and is not trusted: {reason}", show::name(status)))?;
+        }
+        for status in &found {
+            let repair = status.state.as_ref().ok().and_then(no_trust_helps);
+            repair.map_or(Ok(()), |repair| {
+                ui.line(&format!("{} waits and is not trusted: {repair}", show::name(status)))
+            })?;
+        }
+        show::config(ui, &file, text.as_deref())?;
+    }
+    agreed(ui, given, "Trust this project?")?;
+    let digest = text.as_deref().map(|text| plugin::digest(text.as_bytes()).to_string());
+    let trusted: Vec<Trusted> = ready
+        .iter()
+        .map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
+        .collect();
+    let record = Project { folder: folder.to_owned(), config: digest.clone() };
+    decide(home, global, &settings.config.limits, |books| {
+        for (status, _) in &ready {
+            // What an id was given before is whose it was, and not the project's.
+            show::id(status).map_or(Ok(()), |id| books.rewrite(id))?;
+        }
+        reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
+        books.lock().trust_project(record);
+        Ok(())
+    })?;
+    let plugins = trusted.iter().map(|Trusted { pin, .. }| {
+        (format!("plugin:{}", pin.id), Some(pin.folder.clone()), pin.digest.clone())
+    });
+    let file = digest.iter().map(|digest| (file.display().to_string(), None, digest.clone()));
+    note(home, &settings.config, plugins.chain(file));
+    if ui.json {
+        let plugins: Vec<_> =
+            ready.iter().map(|(status, ready)| show::to_json(status, ready)).collect();
+        return ui.json(&json!({
+            "project": folder.display().to_string(),
+            "config": digest.map(|digest| format!("sha256:{digest}")),
+            "trusted": plugins,
+        }));
+    }
+    let plugins = match ready.len() {
+        1 => "1 plugin".to_owned(),
+        count => format!("{count} plugins"),
+    };
+    let with = if text.is_some() { format!(" and its {CONFIG_FILE}") } else { String::new() };
+    ui.line(&format!(
+        "the project {} is trusted, with {plugins}{with} as they are now",
+        folder.display()
+    ))
+}
+
+fn server(
+    ui: &Ui,
+    home: &Home,
+    config: &Config,
+    name: &str,
+    given: &Arguments,
+) -> Result<(), Failure> {
+    let Some(entry) = config.servers.get(name) else {
+        return Err(no_server(name, config.servers.keys().map(String::as_str)));
+    };
+    if !ui.json {
+        show::server(ui, name, entry)?;
+    }
+    agreed(ui, given, "Trust this server?")?;
+    let digest = ServerConfig::digest(entry);
+    let server = Server { name: name.to_owned(), digest: digest.clone() };
+    lock::change(&home.state, |lock| lock.trust_server(server)).map_err(unusable)?;
+    note(home, config, [(format!("mcp:{name}"), None, digest.clone())]);
+    if ui.json {
+        return ui.json(&json!({ "server": name, "digest": format!("sha256:{digest}") }));
+    }
+    ui.line(&format!(
+        "mcp:{name} is trusted, as long as its entry is this one; this version mounts no server yet"
+    ))
+}
+
+/// What to do about a plugin that waits for something else than a person who looks at it.
+fn no_trust_helps(ready: &Ready) -> Option<String> {
+    ready.pending.as_ref().and_then(|pending| pending.repair.clone())
+}
+
+fn no_server<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let hint = match text::nearest(name, known).first() {
+        Some(near) => format!("did you mean `mcp:{near}`?"),
+        None => format!("add `[mcp_servers.{name}]` to toolhost.toml first"),
+    };
+    let name = text::one_line(&text::cut(name, 60));
+    Failure::usage(format!("there is no server `{name}`")).hint(hint)
+}
+
+/// Writes to the audit log what was trusted: by name, folder and digest.
+fn note(
+    home: &Home,
+    config: &Config,
+    trusted: impl IntoIterator<Item = (String, Option<PathBuf>, String)>,
+) {
+    let audit = home.audit(config);
+    for (what, folder, digest) in trusted {
+        audit.note(audit::Trusted { what, folder, digest, by: "cli" });
+    }
+}
+
+fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Trusted {
+    let (folder, id) = match &status.source {
+        Some(SourceId::Plugin { id, folder }) => (folder.clone(), id.to_string()),
+        _ => (PathBuf::new(), String::new()),
+    };
+    let digest = ready.facts.digest.to_string();
+    Trusted {
+        pin: Pin { folder, id, digest },
+        bytes: reload::kept(ready.packed.as_ref(), status.path.clone()),
+        agreed,
+        outline: ready.outline.clone(),
+    }
+}
+
+/// Asks the person at the terminal, unless they have said so already.
+fn agreed(ui: &Ui, given: &Arguments, question: &str) -> Result<(), Failure> {
+    if given.yes {
+        return Ok(());
+    }
+    match ui.ask(question)? {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::rejected("nothing is trusted")),
+        None => Err(Failure::usage("nobody can be asked here, so nothing is trusted")
+            .hint("to trust it all the same, add `--yes`")),
+    }
+}

@@ -1,0 +1,3 @@
+//! The MCP side of toolhost: a server that offers the tools of a host.
+
+pub mod server;

@@ -1,0 +1,219 @@
+//! What a client is given when it asks for the tools: page by page, and all pages of one moment.
+//!
+//! A cursor names its listing by digest. Listings that were begun are kept for a while, so that
+//! a client which is still turning pages is not disturbed by what changes meanwhile.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{ListToolsResult, Tool};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Backend;
+use toolhost_core::runtime;
+use toolhost_kernel::definitions::Listed;
+use toolhost_kernel::session::Session;
+use toolhost_schema::schema::Format;
+
+/// Tools on one page.
+const PAGE_TOOLS_MAX: usize = 250;
+/// Listings remembered for their further pages; the oldest goes first.
+const REMEMBERED_MAX: usize = 4;
+
+/// The tools of one moment.
+pub(super) struct Listing {
+    /// The same for the same tools.
+    pub(super) digest: u64,
+    tools: Vec<Tool>,
+}
+
+/// Makes listings, and remembers those that were begun.
+pub(super) struct Listings {
+    format: Format,
+    begun: Mutex<VecDeque<Arc<Listing>>>,
+}
+
+impl Listings {
+    /// Schemas of arguments have this format.
+    pub(super) fn new(format: Format) -> Listings {
+        Listings { format, begun: Mutex::default() }
+    }
+
+    /// Lists the tools that a session has now, by what their checks said last.
+    pub(super) async fn make(&self, host: &dyn Backend, session: &Session) -> Arc<Listing> {
+        let listed = host.known_definitions(session, Format::Mcp).await;
+        let formed = match self.format {
+            Format::Mcp => None,
+            format => Some(host.known_definitions(session, format).await),
+        };
+        runtime::at_length(|| self.of(&listed, formed.as_deref()))
+    }
+
+    fn of(&self, listed: &Listed, formed: Option<&Listed>) -> Arc<Listing> {
+        let mut values = listed.values.clone();
+        if let Some(formed) = formed {
+            let schemas: HashMap<&str, &Value> =
+                formed.names.iter().map(String::as_str).zip(&formed.values).collect();
+            for (name, value) in listed.names.iter().zip(&mut values) {
+                if let Some(formed) = schemas.get(name.as_str()) {
+                    value["inputSchema"] = Value::Object(input_schema(formed, self.format));
+                }
+            }
+        }
+        Arc::new(Listing::new(values))
+    }
+
+    /// The first page of a listing, which is remembered if there are more.
+    pub(super) fn first_page(&self, listing: Arc<Listing>) -> ListToolsResult {
+        let page = listing.page(0);
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if page.next_cursor.is_some() {
+            begun.retain(|known| known.digest != listing.digest);
+            begun.push_back(listing);
+            if begun.len() > REMEMBERED_MAX {
+                begun.pop_front();
+            }
+        }
+        page
+    }
+
+    /// The page that a cursor stands for; none if the cursor was not given here, or long ago.
+    pub(super) fn page(&self, cursor: &str) -> Option<ListToolsResult> {
+        let (digest, start) = cursor.split_once('-')?;
+        let digest = u64::from_str_radix(digest, 16).ok()?;
+        let start: usize = start.parse().ok()?;
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let listing = begun.iter().find(|listing| listing.digest == digest)?;
+        // Only what was given, to the letter.
+        let is_ours = start > 0
+            && start < listing.tools.len()
+            && start.is_multiple_of(PAGE_TOOLS_MAX)
+            && listing.cursor(start) == cursor;
+        is_ours.then(|| listing.page(start))
+    }
+}
+
+impl Listing {
+    fn new(values: Vec<Value>) -> Listing {
+        let mut hash = Sha256::new();
+        let tool = |value: Value| {
+            hash.update(value.to_string());
+            let name = value["name"].clone();
+            match serde_json::from_value::<Tool>(value) {
+                Ok(tool) => Some(tool),
+                Err(error) => {
+                    tracing::error!("{name} cannot be listed: {error}");
+                    None
+                }
+            }
+        };
+        let tools = values.into_iter().filter_map(tool).collect();
+        let digest = hash.finalize();
+        let start = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Listing { digest: start, tools }
+    }
+
+    fn page(&self, start: usize) -> ListToolsResult {
+        let end = self.tools.len().min(start + PAGE_TOOLS_MAX);
+        let mut page = ListToolsResult::with_all_items(self.tools[start..end].to_vec());
+        page.next_cursor = (end < self.tools.len()).then(|| self.cursor(end));
+        page
+    }
+
+    fn cursor(&self, start: usize) -> String {
+        format!("{:016x}-{start}", self.digest)
+    }
+}
+
+/// The schema of a tool's arguments out of a definition in a vendor's form, as MCP allows it.
+fn input_schema(definition: &Value, format: Format) -> Map<String, Value> {
+    let schema = match format {
+        Format::OpenAi | Format::OpenAiStrict => &definition["function"]["parameters"],
+        Format::Anthropic => &definition["input_schema"],
+        Format::Gemini => &definition["parameters"],
+        Format::Mcp => &definition["inputSchema"],
+    };
+    let mut schema = schema.clone();
+    if format == Format::Gemini {
+        lower_types(&mut schema);
+    }
+    let mut members = match schema {
+        Value::Object(members) => members,
+        _ => Map::from_iter([("properties".to_owned(), json!({}))]),
+    };
+    members.insert("type".to_owned(), "object".into());
+    members
+}
+
+/// Gemini writes the names of types in capitals, as JSON Schema does not.
+fn lower_types(schema: &mut Value) {
+    let Value::Object(members) = schema else { return };
+    if let Some(Value::String(name)) = members.get_mut("type") {
+        name.make_ascii_lowercase();
+    }
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        properties.values_mut().for_each(lower_types);
+    }
+    if let Some(Value::Array(branches)) = members.get_mut("anyOf") {
+        branches.iter_mut().for_each(lower_types);
+    }
+    if let Some(items) = members.get_mut("items") {
+        lower_types(items);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(count: usize) -> Listing {
+        let tool = |number| json!({ "name": format!("t{number:04}"), "inputSchema": {} });
+        Listing::new((0..count).map(tool).collect())
+    }
+
+    #[test]
+    fn pages_follow_one_another() {
+        let listings = Listings::new(Format::Mcp);
+        let mut page = listings.first_page(Arc::new(listing(501)));
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            names.extend(page.tools.iter().map(|tool| tool.name.to_string()));
+            let Some(cursor) = &page.next_cursor else { break };
+            page = listings.page(cursor).expect("a page");
+        }
+        assert_eq!(names.len(), 501);
+        assert!(names.is_sorted());
+        assert_eq!(listings.first_page(Arc::new(listing(250))).next_cursor, None);
+    }
+
+    #[test]
+    fn only_cursors_that_were_given_are_taken() {
+        let listings = Listings::new(Format::Mcp);
+        let first = Arc::new(listing(600));
+        let cursor = listings.first_page(Arc::clone(&first)).next_cursor.expect("a cursor");
+        assert!(listings.page(&cursor).is_some());
+        let other = listing(601).cursor(250);
+        let odd = [
+            "",
+            "-",
+            "x",
+            "250",
+            &first.cursor(0),
+            &first.cursor(1),
+            &first.cursor(750),
+            &other,
+            &format!("0{cursor}"),
+            &format!("{cursor} "),
+            &cursor.replace("-250", "-+250"),
+        ];
+        for cursor in odd {
+            assert!(listings.page(cursor).is_none(), "{cursor}");
+        }
+        for count in 601..=600 + REMEMBERED_MAX {
+            assert!(listings.page(&cursor).is_some());
+            listings.first_page(Arc::new(listing(count)));
+        }
+        assert!(listings.page(&cursor).is_none(), "the oldest goes");
+    }
+}

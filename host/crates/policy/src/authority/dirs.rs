@@ -1,0 +1,392 @@
+//! Directories: what a need and a grant come to, and what no grant may reach.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{GrantError, needs_for};
+use toolhost_core::tool::Need;
+
+/// Reading, or reading and changing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// `ro`
+    Read,
+    /// `rw`
+    Write,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Access::Read => "ro",
+            Access::Write => "rw",
+        })
+    }
+}
+
+/// A directory that an operator lets a plugin use, with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirGrant {
+    /// Where it is; absolute.
+    pub host: PathBuf,
+    /// Where the plugin sees it.
+    pub guest: String,
+    /// What the plugin may do there.
+    pub access: Access,
+}
+
+impl DirGrant {
+    /// Reads a grant. A relative host path is taken from `base`, if there is one.
+    ///
+    /// # Errors
+    /// If the access is missing or unknown, a path is empty, the host path has `..`, or is
+    /// relative without a base.
+    pub fn parse(text: &str, base: Option<&Path>) -> Result<DirGrant, GrantError> {
+        let error = |problem| {
+            let shape = "DIR[=GUEST]:ro or DIR[=GUEST]:rw, such as /data:ro or /data=input:rw";
+            GrantError::new(text, "directory", problem, shape)
+        };
+        let (paths, access) = text.rsplit_once(':').ok_or(error("it says neither ro nor rw"))?;
+        let access = match access {
+            "ro" => Access::Read,
+            "rw" => Access::Write,
+            _ => return Err(error("after the last `:` stands ro or rw")),
+        };
+        let (host, guest) = match paths.split_once('=') {
+            Some((host, guest)) => (host, Some(guest)),
+            None => (paths, None),
+        };
+        if host.is_empty() || guest == Some("") {
+            return Err(error("a path is empty"));
+        }
+        let given = Path::new(host);
+        if given.components().any(|part| part == Component::ParentDir) {
+            return Err(error("the path has `..`"));
+        }
+        let host = match (given.is_absolute(), base) {
+            (true, _) => given.to_owned(),
+            // Without its `.` parts.
+            (false, Some(base)) => base.join(given).components().collect(),
+            (false, None) => return Err(error("the path is relative")),
+        };
+        // It is kept as a text, which must read back as the same directory.
+        let as_text = host.to_str().ok_or(error("the path is not UTF-8"))?;
+        if as_text.contains('=') {
+            return Err(error("the path has a `=`, which separates DIR and GUEST"));
+        }
+        let guest = guest.map_or_else(|| as_text.to_owned(), str::to_owned);
+        Ok(DirGrant { host, guest, access })
+    }
+}
+
+impl fmt::Display for DirGrant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.to_string_lossy();
+        if host == self.guest {
+            write!(formatter, "{host}:{}", self.access)
+        } else {
+            write!(formatter, "{host}={}:{}", self.guest, self.access)
+        }
+    }
+}
+
+/// The value of a need of kind `dirs`.
+#[derive(Debug, Deserialize)]
+struct DirNeed {
+    path: String,
+    access: String,
+}
+
+/// What a grant comes to for one tool: the access that is both needed and granted, if any.
+///
+/// A need for the path `*` is met by any directory; one for another path by a directory that the
+/// plugin sees there or below.
+pub fn access(needs: &[Need], tool: &str, grant: &DirGrant) -> Option<Access> {
+    let needed = needs_for::<DirNeed>(needs, "dirs", tool);
+    let met =
+        needed.filter(|need| need.path == "*" || Path::new(&grant.guest).starts_with(&need.path));
+    let needed =
+        met.map(|need| if need.access == "rw" { Access::Write } else { Access::Read }).max();
+    needed.map(|needed| needed.min(grant.access))
+}
+
+/// A place of the host's own: a folder, or a single file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnFolder {
+    /// Where it is, without links.
+    pub path: PathBuf,
+    /// What is in it, for people.
+    pub what: &'static str,
+    /// Reading it is harmless: what runs plugins, and plugins themselves, everybody may read.
+    pub readable: bool,
+}
+
+/// Folders of the system that show this process from outside, or are no files at all.
+const SYSTEM: [(&str, &str); 3] = [
+    ("/proc", "what the system knows of processes, toolhost among them"),
+    ("/sys", "the system's devices and settings"),
+    ("/dev", "devices"),
+];
+/// Where the system has its programs and its configuration, which is anybody's to read.
+const PROGRAMS: [&str; 25] = [
+    "/bin",
+    "/boot",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/sbin",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/libx32",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/local/bin",
+    "/usr/local/etc",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/libexec",
+    "/usr/local/sbin",
+    "/private/etc",
+    "/System",
+];
+/// Memory as files, which lies among the devices and is none.
+const MEMORY: &str = "/dev/shm";
+
+/// Why a directory overlaps with a folder that holds something.
+fn holds(host: &Path, folder: &Path, what: &str) -> String {
+    let (given, path) = (host.display(), folder.display());
+    match (host == folder, host.starts_with(folder)) {
+        (true, _) => format!("it holds {what}"),
+        (false, true) => format!("{given} lies inside {path}, which holds {what}"),
+        (false, false) => format!("{given} contains {path}, which holds {what}"),
+    }
+}
+
+/// Says why a directory, named without links, may not be granted.
+pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
+    let overlaps = |folder: &&(&str, &str)| {
+        host.starts_with(folder.0) || Path::new(folder.0).starts_with(host)
+    };
+    if let Some((path, what)) = SYSTEM.iter().find(overlaps)
+        && !host.starts_with(MEMORY)
+    {
+        return Some(format!("{}; grant another directory", holds(host, Path::new(path), what)));
+    }
+    let is_system = |path: &&&str| host.starts_with(path) || Path::new(path).starts_with(host);
+    if access == Access::Write
+        && let Some(path) = PROGRAMS.iter().find(is_system)
+    {
+        let holds = holds(host, Path::new(path), "the system's programs or configuration");
+        return Some(format!("{holds}; grant another directory, or grant `ro`"));
+    }
+    let touched = own.iter().find(|folder| {
+        let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
+        overlaps && (access == Access::Write || !folder.readable)
+    })?;
+    let holds = holds(host, &touched.path, touched.what);
+    let narrower = if touched.readable { ", or grant `ro`" } else { "" };
+    Some(format!("{holds}; grant a narrower directory{narrower}"))
+}
+
+/// Every name of a directory, itself first; and those of the mounts within it. `mounts` is what
+/// Linux says in `/proc/self/mountinfo`: where a folder is mounted a second time, a path says
+/// nothing of what it leads to.
+pub fn names(path: &Path, mounts: &str) -> Vec<PathBuf> {
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::read).collect();
+    // Of several mounts at one place, the last is seen.
+    let seen_at = |path: &Path| {
+        let above = mounts.iter().filter(|mount| path.starts_with(&mount.at));
+        above.max_by_key(|mount| mount.at.components().count())
+    };
+    let mut names = vec![path.to_owned()];
+    let here = seen_at(path).into_iter().map(|mount| (mount, path));
+    let within = mounts.iter().filter(|mount| mount.at.starts_with(path) && mount.at != path);
+    for (mount, path) in here.chain(within.map(|mount| (mount, mount.at.as_path()))) {
+        let rest = path.strip_prefix(&mount.at).unwrap_or(Path::new(""));
+        let inside = joined(&mount.root, rest);
+        let same = mounts.iter().filter(|other| other.device == mount.device);
+        for other in same {
+            // Another mount shows what holds it, or a part of it.
+            let name = match (inside.strip_prefix(&other.root), other.root.starts_with(&inside)) {
+                (Ok(rest), _) => joined(&other.at, rest),
+                (Err(_), true) => other.at.clone(),
+                (Err(_), false) => continue,
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Joined with nothing, a path would end in a slash.
+fn joined(path: &Path, rest: &Path) -> PathBuf {
+    if rest == Path::new("") { path.to_owned() } else { path.join(rest) }
+}
+
+/// One line of `/proc/self/mountinfo`.
+struct Mount<'a> {
+    /// The file system, as its two numbers.
+    device: &'a str,
+    /// The folder of the file system that is mounted.
+    root: PathBuf,
+    /// Where it is mounted.
+    at: PathBuf,
+}
+
+impl Mount<'_> {
+    fn read(line: &str) -> Option<Mount<'_>> {
+        let mut fields = line.split(' ').skip(2);
+        let (device, root, at) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(Mount { device, root: unescaped(root), at: unescaped(at) })
+    }
+}
+
+/// A path as it is, of one in which spaces and such stand as `\040`.
+fn unescaped(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let code = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|_| *first == b'\\');
+        rest = match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                &more[3..]
+            }
+            None => {
+                bytes.push(*first);
+                more
+            }
+        };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(text: &str) -> DirGrant {
+        DirGrant::parse(text, Some(Path::new("/project"))).expect(text)
+    }
+
+    #[test]
+    fn grants_are_read_and_written() {
+        for (text, written) in [
+            ("/data:ro", "/data:ro"),
+            ("/data=/in:rw", "/data=/in:rw"),
+            (".:ro", "/project:ro"),
+            ("./a/b=b:ro", "/project/a/b=b:ro"),
+        ] {
+            assert_eq!(grant(text).to_string(), written);
+            assert_eq!(grant(written), grant(text));
+        }
+        for bad in ["/data", "/data:rx", ":ro", "/data=:ro", "../x:ro", ""] {
+            assert!(DirGrant::parse(bad, Some(Path::new("/project"))).is_err(), "{bad}");
+        }
+        assert!(DirGrant::parse("data:ro", None).is_err());
+        assert!(DirGrant::parse(".:rw", Some(Path::new("/home/u/=x"))).is_err());
+        assert!(DirGrant::parse("/a=b=c:rw", None).is_ok_and(|grant| grant.guest == "b=c"));
+    }
+
+    #[test]
+    fn authority_is_need_and_grant() {
+        let need = |path: &str, access: &str, tools: &[&str]| Need {
+            kind: "dirs".to_owned(),
+            value: format!(r#"{{"path": "{path}", "access": "{access}"}}"#),
+            tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+            reason: String::new(),
+        };
+        let check = |needs: &[Need], tool: &str, text: &str, expected: Option<Access>| {
+            assert_eq!(access(needs, tool, &grant(text)), expected, "{text}");
+        };
+        let any = [need("*", "ro", &["read"])];
+        check(&any, "read", "/data:ro", Some(Access::Read));
+        check(&any, "read", "/data:rw", Some(Access::Read));
+        check(&any, "write", "/data:rw", None);
+        let both = [need("*", "ro", &[]), need("/out", "rw", &[])];
+        check(&both, "t", "/data=/out:rw", Some(Access::Write));
+        check(&both, "t", "/data=/out/x:rw", Some(Access::Write));
+        check(&both, "t", "/data=/outer:rw", Some(Access::Read));
+        check(&[], "t", "/data:ro", None);
+        let nonsense = Need { value: "{".to_owned(), ..need("*", "ro", &[]) };
+        check(&[nonsense], "t", "/data:ro", None);
+    }
+
+    #[test]
+    fn the_hosts_own_folders_are_refused() {
+        let own = [
+            OwnFolder { path: "/home/u/.state".into(), what: "state", readable: false },
+            OwnFolder { path: "/project/plugins".into(), what: "plugins", readable: true },
+        ];
+        let refused = |path: &str, access| refusal(Path::new(path), access, &own).is_some();
+        assert!(refused("/home/u/.state", Access::Read));
+        assert!(refused("/home/u/.state/x", Access::Read));
+        assert!(refused("/home/u", Access::Read));
+        assert!(refused("/", Access::Read));
+        assert!(!refused("/home/u/.stately", Access::Write));
+        assert!(!refused("/project", Access::Read));
+        assert!(refused("/project", Access::Write));
+        assert!(refused("/project/plugins/x", Access::Write));
+        assert!(!refused("/project/src", Access::Write));
+        assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
+        for path in ["/", "/usr", "/usr/bin", "/usr/local", "/etc", "/etc/ssl", "/lib64", "/boot/x"]
+        {
+            assert!(refused(path, Access::Write), "{path}");
+        }
+        for path in
+            ["/usr/src/x", "/usr/local/src", "/opt/x", "/tmp", "/var/lib/x", "/root", "/etcetera"]
+        {
+            assert!(!refused(path, Access::Write), "{path}");
+        }
+        assert!(!refused("/usr/share", Access::Read) && !refused("/etc/ssl", Access::Read));
+        let said = refusal(Path::new("/usr"), Access::Write, &own).unwrap_or_default();
+        assert_eq!(
+            said,
+            "/usr contains /usr/bin, which holds the system's programs or configuration; grant another directory, or grant `ro`"
+        );
+        assert!(!refused("/dev/shm/x", Access::Write) && !refused("/devices", Access::Read));
+    }
+
+    #[test]
+    fn what_is_mounted_twice_has_both_names() {
+        let mounts = "\
+            22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            23 22 8:2 / /home rw - ext4 /dev/sda2 rw\n\
+            24 22 8:2 /u/src /mnt/a\\040b rw - ext4 /dev/sda2 rw\n\
+            25 22 8:2 /u/src/target/deps /mnt/deps rw - ext4 /dev/sda2 rw\n\
+            26 22 8:2 /u/src /data/in/side rw - ext4 /dev/sda2 rw\n\
+            nonsense\n";
+        let check = |path: &str, expected: &[&str]| {
+            let names = names(Path::new(path), mounts);
+            let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
+            assert_eq!(names[0], path);
+            for name in expected {
+                assert!(names.contains(name), "{path}: {name} is not among {names:?}");
+            }
+            names.len()
+        };
+        check("/mnt/a b", &["/home/u/src", "/data/in/side"]);
+        check("/mnt/a b/x", &["/home/u/src/x", "/data/in/side/x"]);
+        check("/mnt/deps", &["/home/u/src/target/deps", "/mnt/a b/target/deps"]);
+        check("/mnt/deps/y", &["/home/u/src/target/deps/y"]);
+        // A mount within.
+        check("/data", &["/home/u/src"]);
+        check("/home/u", &["/mnt/a b", "/mnt/deps"]);
+        assert_eq!(check("/etc", &[]), 1);
+        assert_eq!(check("/home/v", &[]), 1);
+        assert_eq!(super::names(Path::new("/x"), "").len(), 1);
+    }
+}

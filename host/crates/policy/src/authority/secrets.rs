@@ -1,0 +1,331 @@
+//! Secrets: to which requests they are bound, and in which slot of these.
+
+use std::fmt;
+
+use http::HeaderName;
+use serde::Deserialize;
+use url::Url;
+
+use super::http::{HostPattern, Target};
+use super::{GrantError, check_variable, needs_for};
+use toolhost_core::tool::Need;
+
+/// A secret that an operator lets a plugin send, bound to hosts and a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretGrant {
+    /// The name of the secret.
+    pub name: String,
+    /// Where it goes in a request.
+    pub slot: Slot,
+    host: HostPattern,
+    port: Port,
+}
+
+/// The ports of a host that are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    /// The scheme's own.
+    Own,
+    /// `:*`
+    Any,
+    Of(u16),
+}
+
+/// The place of a secret in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The header of this name.
+    Header(HeaderName),
+    /// The query parameter of this name.
+    Query(String),
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slot::Header(name) => write!(formatter, "header={name}"),
+            Slot::Query(name) => write!(formatter, "query={name}"),
+        }
+    }
+}
+
+/// Headers that say where a request ends or goes, or that the host sets or takes out itself.
+const TAKEN: [&str; 16] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "if-range",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Slot {
+    fn header(name: &str) -> Option<Slot> {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        (!TAKEN.contains(&name.as_str())).then_some(Slot::Header(name))
+    }
+
+    fn query(name: &str) -> Option<Slot> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.~[]".contains(&byte);
+        let fits = (1..=128).contains(&name.len()) && name.bytes().all(allowed);
+        fits.then(|| Slot::Query(name.to_owned()))
+    }
+}
+
+impl SecretGrant {
+    /// Reads a grant written `NAME@HOST[:PORT]:header=HEADER` or `NAME@HOST[:PORT]:query=PARAMETER`.
+    ///
+    /// HOST is a name, an address, or `*.NAME` for every name below it.
+    ///
+    /// # Errors
+    /// If a part is none of these, or the header is one that says where a request ends or goes.
+    pub fn parse(text: &str) -> Result<SecretGrant, GrantError> {
+        let error = |problem: &str| {
+            let shape = "NAME@HOST[:PORT]:header=HEADER or NAME@HOST[:PORT]:query=PARAMETER, such as TOKEN@api.example.com:header=authorization";
+            GrantError::new(text, "secret", problem, shape)
+        };
+        let (name, rest) = text.split_once('@').ok_or(error("it has no `@`"))?;
+        check_variable(name)
+            .map_err(|_| error("the name has other characters than A-Z a-z 0-9 _"))?;
+        let (host, slot) = rest.rsplit_once(':').ok_or(error("it names no slot"))?;
+        let slot = match slot.split_once('=') {
+            Some(("header", name)) => {
+                Slot::header(name).ok_or(error("that header cannot hold a secret"))?
+            }
+            Some(("query", name)) => {
+                Slot::query(name).ok_or(error("that is no query parameter"))?
+            }
+            _ => return Err(error("the slot is neither header=HEADER nor query=PARAMETER")),
+        };
+        let (host, port) = host_and_port(host).map_err(error)?;
+        if host == HostPattern::Any {
+            return Err(error("a secret is bound to hosts, and `*` is none"));
+        }
+        Ok(SecretGrant { name: name.to_owned(), slot, host, port })
+    }
+
+    /// Tells whether there is a request that both are for.
+    fn meets(&self, other: &SecretGrant) -> bool {
+        let ports = match (self.port, other.port) {
+            (Port::Any, _) | (_, Port::Any) => true,
+            // The port of https, or of http to localhost.
+            (Port::Own, Port::Of(port)) | (Port::Of(port), Port::Own) => [80, 443].contains(&port),
+            (one, other) => one == other,
+        };
+        self.name == other.name && self.slot == other.slot && ports && self.host.meets(&other.host)
+    }
+
+    /// Tells whether the secret goes into a request to this host.
+    fn is_for(&self, target: &Target) -> bool {
+        let port = target.url().port();
+        let is_port = match self.port {
+            Port::Own => port.is_none(),
+            Port::Any => true,
+            Port::Of(_) => target.url().port_or_known_default() == self.port.number(),
+        };
+        self.host.covers(target.host()) && is_port
+    }
+}
+
+impl Port {
+    fn number(self) -> Option<u16> {
+        match self {
+            Port::Of(port) => Some(port),
+            Port::Own | Port::Any => None,
+        }
+    }
+}
+
+/// Reads `HOST[:PORT]`.
+fn host_and_port(text: &str) -> Result<(HostPattern, Port), &'static str> {
+    let (text, any) = text.strip_suffix(":*").map_or((text, false), |text| (text, true));
+    let url = Url::parse(&format!("https://{text}/")).map_err(|_| "that is no host")?;
+    let is_bare = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+    let host = url.host().filter(|_| is_bare && url.query().is_none()).ok_or("that is no host")?;
+    let port = match url.port() {
+        _ if any => Port::Any,
+        Some(port) => Port::Of(port),
+        None => Port::Own,
+    };
+    Ok((HostPattern::read(&host.to_owned())?, port))
+}
+
+impl fmt::Display for SecretGrant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}@{}", self.name, self.host)?;
+        match self.port {
+            Port::Own => {}
+            Port::Any => formatter.write_str(":*")?,
+            Port::Of(port) => write!(formatter, ":{port}")?,
+        }
+        write!(formatter, ":{}", self.slot)
+    }
+}
+
+/// The value of a need of kind `secrets`.
+#[derive(Debug, Deserialize)]
+struct SecretNeed {
+    name: String,
+    hosts: Vec<String>,
+    header: Option<String>,
+    query: Option<String>,
+}
+
+impl SecretNeed {
+    fn slot(&self) -> Option<Slot> {
+        match (&self.header, &self.query) {
+            (Some(name), None) => Slot::header(name),
+            (None, Some(name)) => Slot::query(name),
+            _ => None,
+        }
+    }
+
+    fn asks(&self) -> impl Iterator<Item = SecretGrant> + '_ {
+        let slot = self.slot();
+        self.hosts.iter().filter_map(move |host| {
+            let (host, port) = host_and_port(host).ok()?;
+            Some(SecretGrant { name: self.name.clone(), slot: slot.clone()?, host, port })
+        })
+    }
+}
+
+/// The bindings of secrets that needs ask for, whatever tool they are for.
+pub fn asked_secrets(needs: &[Need]) -> Vec<SecretGrant> {
+    let all = needs.iter().filter(|need| need.kind == "secrets");
+    let read = |need: &Need| serde_json::from_str::<SecretNeed>(&need.value).ok();
+    all.filter_map(read).flat_map(|need| need.asks().collect::<Vec<_>>()).collect()
+}
+
+/// Tells whether a tool asks for a secret in a request that a grant is for.
+pub(super) fn asks(needs: &[Need], tool: &str, grant: &SecretGrant) -> bool {
+    SecretRights::new(needs, tool, &[]).asked.iter().any(|asked| asked.meets(grant))
+}
+
+/// The secrets that one tool asks for, and those that its plugin was granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretRights {
+    asked: Vec<SecretGrant>,
+    granted: Vec<SecretGrant>,
+}
+
+impl SecretRights {
+    /// What a tool asks for, and what its plugin was granted.
+    pub fn new(needs: &[Need], tool: &str, granted: &[SecretGrant]) -> SecretRights {
+        let asked: Vec<SecretGrant> = needs_for::<SecretNeed>(needs, "secrets", tool)
+            .flat_map(|need| need.asks().collect::<Vec<_>>())
+            .collect();
+        // A grant of a secret that the tool never asks for is none of its business.
+        let granted = granted.iter().filter(|grant| {
+            asked.iter().any(|asked| asked.name == grant.name && asked.slot == grant.slot)
+        });
+        SecretRights { granted: granted.cloned().collect(), asked }
+    }
+
+    /// Tells whether the tool has a secret of this name, at any host.
+    pub fn has(&self, name: &str) -> bool {
+        self.granted.iter().any(|grant| grant.name == name)
+    }
+
+    /// How a secret would have to be granted, if the tool asks for it.
+    pub fn asked(&self, name: &str) -> Option<&SecretGrant> {
+        self.asked.iter().find(|asked| asked.name == name)
+    }
+
+    /// The secrets that go into a request.
+    pub fn bound_to(&self, target: &Target) -> Vec<&SecretGrant> {
+        let asked = |grant: &SecretGrant| {
+            self.asked.iter().any(|asked| {
+                asked.name == grant.name && asked.slot == grant.slot && asked.is_for(target)
+            })
+        };
+        self.granted.iter().filter(|grant| grant.is_for(target) && asked(grant)).collect()
+    }
+
+    /// The secrets that the tool asks for in a request, and that were not granted for it.
+    pub fn lacking_for(&self, target: &Target) -> Vec<&SecretGrant> {
+        let granted = |asked: &SecretGrant| {
+            self.granted.iter().any(|grant| {
+                grant.name == asked.name && grant.slot == asked.slot && grant.is_for(target)
+            })
+        };
+        self.asked.iter().filter(|asked| asked.is_for(target) && !granted(asked)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_read_and_written() {
+        for (text, written) in [
+            (
+                "TOKEN@api.example.com:header=Authorization",
+                "TOKEN@api.example.com:header=authorization",
+            ),
+            ("K@*.example.com:query=appid", "K@*.example.com:query=appid"),
+            ("K@localhost:8443:header=x-key", "K@localhost:8443:header=x-key"),
+            ("K@[::1]:9:query=k", "K@[::1]:9:query=k"),
+            ("K@localhost:*:query=k", "K@localhost:*:query=k"),
+        ] {
+            let grant = SecretGrant::parse(text).expect(text);
+            assert_eq!(grant.to_string(), written);
+            assert_eq!(SecretGrant::parse(written), Ok(grant));
+        }
+        for bad in [
+            "",
+            "TOKEN",
+            "TOKEN@a",
+            "TO KEN@a:header=b",
+            "T@a:header=host",
+            "T@a:header=content-length",
+            "T@a:header=a b",
+            "T@a:query=",
+            "T@a:query=a&b",
+            "T@a:body=x",
+            "T@*:header=x",
+            "T@u@a:header=x",
+            "T@a/b:header=x",
+            "T@a?b:header=x",
+        ] {
+            assert!(SecretGrant::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_bound_to_hosts_and_slots() {
+        let need = |hosts: &str, tools: &[&str]| Need {
+            kind: "secrets".to_owned(),
+            value: format!(r#"{{"name": "K", "hosts": [{hosts}], "query": "appid"}}"#),
+            tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+            reason: String::new(),
+        };
+        let needs = [need(r#""a.example", "*.b.example""#, &["t"])];
+        let grants =
+            ["K@a.example:query=appid", "K@x.b.example:query=appid", "K@a.example:header=k"];
+        let grants: Vec<SecretGrant> =
+            grants.iter().map(|text| SecretGrant::parse(text).expect(text)).collect();
+        let rights = SecretRights::new(&needs, "t", &grants);
+        let bound = |rights: &SecretRights, url: &str| {
+            let target = Target::new("GET", url).expect(url);
+            rights.bound_to(&target).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(bound(&rights, "https://a.example/x"), ["K@a.example:query=appid"]);
+        assert_eq!(bound(&rights, "https://x.b.example/x"), ["K@x.b.example:query=appid"]);
+        assert_eq!(bound(&rights, "https://y.b.example/x"), [""; 0]);
+        assert_eq!(bound(&rights, "https://a.example:444/x"), [""; 0]);
+        assert!(rights.has("K") && !rights.has("L"));
+        let other = SecretRights::new(&needs, "u", &grants);
+        assert!(!other.has("K") && bound(&other, "https://a.example/x").is_empty());
+    }
+}

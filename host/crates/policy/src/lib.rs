@@ -1,0 +1,8 @@
+//! Rules, pure: what plugins need and are granted, which tools a session has, which texts a person
+//! should see, how two builds differ.
+
+pub mod authority;
+pub mod difference;
+pub mod guardrails;
+pub mod suspicion;
+pub mod toolset;

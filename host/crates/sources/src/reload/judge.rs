@@ -1,0 +1,320 @@
+//! Whether a build may serve, and with what authority: the rules of trust, on values.
+//!
+//! Bytes that a person has trusted, or that `make` built, have what they were granted. Other
+//! bytes of a plugin that holds a grant wait, and so does whatever has suspect texts. All others
+//! serve with no authority.
+
+use std::sync::Arc;
+
+use super::scan::Found;
+use super::{Pending, Remembered, whose};
+use toolhost_core::limits::Limits;
+use toolhost_core::text;
+use toolhost_core::tool::{Origin, PluginAddress};
+use toolhost_policy::authority::HookGrant;
+use toolhost_policy::difference::{Surface, differences, differences_in_outline};
+use toolhost_policy::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
+use toolhost_state::config::{Config, PluginConfig, Update};
+use toolhost_state::lock::Known;
+use toolhost_state::store::Builds;
+use toolhost_wasm::{Candidate, Loaded, RUNNER_REPAIR, Unrecorded, digest, script};
+
+/// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
+const TOLD_MAX: usize = 20;
+
+/// A build that loaded, and what may become of it.
+pub(super) struct Judged {
+    pub(super) loaded: Loaded,
+    pub(super) surface: Surface,
+    pub(super) verdict: Verdict,
+    /// How many builds of the same bundled plugin are newer, if it is bundled.
+    pub(super) age: Option<usize>,
+}
+
+/// What may become of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It serves, with what it was granted.
+    Trusted {
+        /// The operator's rule trusts it, or it is the operator's own build of what was trusted; no
+        /// person has yet.
+        by_rule: bool,
+    },
+    /// It serves, with no authority.
+    Free,
+    /// It waits: it is not what was trusted.
+    Changed,
+    /// It waits: its texts are suspect, in these places.
+    Suspect(Vec<String>),
+    /// It does not serve: somebody has gone back to an earlier build.
+    RolledBack,
+    /// It waits: it is a script, and its runner does not count.
+    Unrecorded(Arc<Unrecorded>),
+}
+
+/// What is said of one plugin, and remembered of it.
+pub(super) struct Case<'a> {
+    pub(super) found: &'a Found,
+    settings: PluginConfig,
+    /// The same for the bundled plugin of its id, which it may be.
+    bundled: PluginConfig,
+    /// Something is granted to its id, without a folder, and nothing tells to whom.
+    is_of_id_alone: bool,
+    /// What the operator's file grants to it, and nobody has agreed to.
+    pub(super) not_agreed: Vec<String>,
+    pub(super) known: Option<&'a Known>,
+    remembered: &'a Remembered,
+    limits: &'a Limits,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(
+        found: &'a Found,
+        config: &'a Config,
+        remembered: &'a Remembered,
+    ) -> Case<'a> {
+        let candidate = &found.candidate;
+        let known = remembered.lock.plugin(&candidate.folder, candidate.id.as_str());
+        let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
+        let settings = whose::may(config, &address, remembered);
+        let mut not_agreed = whose::said(config, &address, remembered).grants;
+        not_agreed.remove(&settings.grants);
+        let not_agreed = not_agreed.flags();
+        let is_of_id_alone = found.origin == Origin::Project
+            && config.ids.get(&candidate.id).is_some_and(|table| !table.allows_nothing())
+            && !config.plugins.contains_key(&address)
+            && known.is_none_or(|known| known.trusted.is_none());
+        let bundled = PluginAddress::bundled(candidate.id.clone());
+        let bundled = whose::may(config, &bundled, remembered);
+        let limits = &config.limits;
+        Case { found, settings, bundled, is_of_id_alone, not_agreed, known, remembered, limits }
+    }
+
+    /// What it was granted to hear of, whichever build of it lies there.
+    pub(super) fn hooks(&self) -> impl Iterator<Item = &HookGrant> {
+        self.settings.grants.hooks.iter().chain(&self.bundled.grants.hooks)
+    }
+
+    /// Tells whether it may replace tools of others, whichever build of it lies there.
+    pub(super) fn may_take_names(&self) -> bool {
+        self.settings.allow_tool_override || self.bundled.allow_tool_override
+    }
+
+    /// Whose grants a build has.
+    pub(super) fn address(&self, judged: Option<&Judged>) -> PluginAddress {
+        let Candidate { id, folder, .. } = &self.found.candidate;
+        match judged.is_some_and(|judged| judged.age.is_some()) {
+            true => PluginAddress::bundled(id.clone()),
+            false => PluginAddress::in_folder(folder, id.clone()),
+        }
+    }
+
+    /// What is said of the plugin, for one build of it.
+    pub(super) fn settings(&self, judged: &Judged) -> &PluginConfig {
+        if judged.age.is_some() { &self.bundled } else { &self.settings }
+    }
+
+    /// Judges a build that loaded.
+    pub(super) fn judge(&self, loaded: Loaded) -> Judged {
+        let facts = &loaded.facts;
+        let surface = surface(&loaded);
+        let age = self.age(&facts.digest);
+        let verdict = self.verdict(&loaded, &surface, age.is_some());
+        Judged { loaded, surface, verdict, age }
+    }
+
+    fn verdict(&self, loaded: &Loaded, surface: &Surface, is_bundled: bool) -> Verdict {
+        if self.is_refused(&loaded.facts.digest) {
+            return Verdict::RolledBack;
+        }
+        // Whatever was trusted, or is bundled, is so with a runner of ours.
+        if let Some(unrecorded) = &loaded.unrecorded {
+            return Verdict::Unrecorded(Arc::clone(unrecorded));
+        }
+        let trusted = self.known.and_then(|known| known.trusted.as_deref());
+        if is_bundled || trusted == Some(&*loaded.facts.digest) {
+            return Verdict::Trusted { by_rule: false };
+        }
+        if trusted.is_some_and(|trusted| self.has_only_another_runner(loaded, trusted)) {
+            return Verdict::Trusted { by_rule: true };
+        }
+        let suspect = suspect(loaded);
+        if !suspect.is_empty() {
+            return Verdict::Suspect(suspect);
+        }
+        let Some(trusted) = trusted else { return Verdict::Free };
+        if loaded.own {
+            return Verdict::Trusted { by_rule: true };
+        }
+        if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
+            return Verdict::Free;
+        }
+        let build = self.known.and_then(|known| known.build.as_ref());
+        let build = build.filter(|build| build.digest == trusted);
+        let outline = surface.outline();
+        let asks_no_more = build.is_some_and(|build| {
+            // Who may replace others' tools might take any name otherwise.
+            let names = || outline.tools.keys().all(|name| build.outline.tools.contains_key(name));
+            outline.asks_no_more_than(&build.outline)
+                && (!self.settings.allow_tool_override || names())
+        });
+        match self.settings.update {
+            Update::SameNeeds if asks_no_more => Verdict::Trusted { by_rule: true },
+            _ => Verdict::Changed,
+        }
+    }
+
+    /// Tells whether this is the script that was trusted, run by a runner that came with another
+    /// version of this host: one that was recorded when it was built there.
+    fn has_only_another_runner(&self, loaded: &Loaded, trusted: &str) -> bool {
+        let (Some(now), Some(state)) = (&loaded.packed, &self.remembered.state) else {
+            return false;
+        };
+        let before = Builds::new(state).find(trusted).and_then(|path| std::fs::read(path).ok());
+        let Some(before) = before.filter(|bytes| *digest(bytes) == *trusted) else { return false };
+        let unpacked = |bytes| script::unpack(bytes, self.limits).ok().flatten();
+        match (unpacked(now), unpacked(&before)) {
+            (Some(now), Some(before)) => {
+                (now.language, now.modules) == (before.language, before.modules)
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells whether a build with this digest is bundled. The bytes of one plugin under the name of
+    /// another are a stranger's.
+    pub(super) fn is_bundled(&self, digest: &str) -> bool {
+        self.age(digest).is_some()
+    }
+
+    /// How many builds of the same bundled plugin are newer, if it is bundled.
+    fn age(&self, digest: &str) -> Option<usize> {
+        let key = (self.found.candidate.id.to_string(), digest.to_owned());
+        self.remembered.bundled.get(&key).copied()
+    }
+
+    /// Tells whether somebody has gone back from a build.
+    pub(super) fn is_refused(&self, digest: &str) -> bool {
+        self.known.is_some_and(|known| known.refused.iter().any(|refused| refused == digest))
+    }
+
+    /// Digests of the kept builds that may serve in place of the file, the best first.
+    pub(super) fn stand_ins(&self) -> Vec<&'a str> {
+        let Some(known) = self.known else { return Vec::new() };
+        let build = known.build.as_ref().map(|build| build.digest.as_str());
+        let kept = known.kept.iter().rev().map(String::as_str);
+        let mut digests: Vec<&str> = Vec::new();
+        for digest in known.trusted.as_deref().into_iter().chain(build).chain(kept) {
+            if !digests.contains(&digest) && !self.is_refused(digest) {
+                digests.push(digest);
+            }
+        }
+        digests
+    }
+
+    /// Where something is granted to its id without a folder, and nothing tells to whom: why it has
+    /// nothing of it, and the repair. Nobody is asked to trust what may be another folder's.
+    pub(super) fn of_id_alone(&self) -> Option<(&'static str, String)> {
+        let why = "`toolhost.toml` grants something to its id and does not say of which folder";
+        let address = || text::one_line(&self.address(None).to_string());
+        let repair =
+            || format!("if that is meant for it, name it there: `[plugins.\"{}\"]`", address());
+        self.is_of_id_alone.then(|| (why, repair()))
+    }
+
+    /// What a build waits for, if it does. `kept` serves meanwhile.
+    pub(super) fn pending(&self, judged: &Judged, kept: Option<&Judged>) -> Option<Pending> {
+        let why = match &judged.verdict {
+            Verdict::Trusted { .. } | Verdict::Free => return None,
+            Verdict::Changed if let Some((why, _)) = self.of_id_alone() => why.to_owned(),
+            Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
+            Verdict::RolledBack => {
+                "it was given up for an earlier build; a build that is saved anew is tried again"
+                    .to_owned()
+            }
+            // What it says there is not repeated: this may come before a model.
+            Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
+            // Nor where that is.
+            Verdict::Unrecorded(_) => {
+                "its runner is not the one that was recorded when it was built".to_owned()
+            }
+        };
+        let meanwhile = match (kept, &judged.verdict) {
+            (Some(kept), _) => format!(
+                "its build sha256:{} keeps serving",
+                kept.loaded.facts.digest.get(..12).unwrap_or_default()
+            ),
+            (None, Verdict::Changed) => "it serves without what it was granted".to_owned(),
+            (None, _) => "until then none of its tools can be called".to_owned(),
+        };
+        let suspicions = match &judged.verdict {
+            Verdict::Suspect(places) => places.clone(),
+            _ => Vec::new(),
+        };
+        let repair = match &judged.verdict {
+            Verdict::Unrecorded(unrecorded) => Some(format!("{unrecorded}; {RUNNER_REPAIR}")),
+            Verdict::Changed => self.of_id_alone().map(|(_, repair)| repair),
+            _ => None,
+        };
+        let build = self.known.and_then(|known| known.build.as_ref());
+        let found = match (kept, build) {
+            (Some(kept), _) => differences(&kept.surface, &judged.surface),
+            (None, Some(build)) => {
+                differences_in_outline(&build.outline, &judged.surface.outline())
+            }
+            (None, None) => Vec::new(),
+        };
+        Some(Pending {
+            why,
+            meanwhile,
+            repair,
+            serves: kept.is_none() && judged.may_serve(),
+            suspicions,
+            differences: found.iter().take(TOLD_MAX).map(ToString::to_string).collect(),
+            differences_count: found.len(),
+        })
+    }
+
+    /// Tells whether the operator's permission to replace others' tools counts for these bytes.
+    pub(super) fn may_override(&self, judged: &Judged) -> bool {
+        self.settings(judged).allow_tool_override && judged.is_trusted()
+    }
+}
+
+impl Judged {
+    pub(super) fn is_trusted(&self) -> bool {
+        matches!(self.verdict, Verdict::Trusted { .. })
+    }
+
+    /// Tells whether it serves where nothing else does.
+    pub(super) fn may_serve(&self) -> bool {
+        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack | Verdict::Unrecorded(_))
+    }
+
+    /// Tells whether nothing is in its way.
+    pub(super) fn is_in_order(&self) -> bool {
+        matches!(self.verdict, Verdict::Trusted { .. } | Verdict::Free)
+    }
+
+    pub(super) fn digest(&self) -> &Arc<str> {
+        &self.loaded.facts.digest
+    }
+}
+
+/// What a build declares.
+pub fn surface(loaded: &Loaded) -> Surface {
+    let contract = loaded.facts.contract.to_string();
+    Surface::new(&contract, &loaded.facts.imports, &loaded.registration)
+}
+
+/// The suspect texts for which a plugin waits, a line each.
+pub fn suspect(loaded: &Loaded) -> Vec<String> {
+    let texts = Texts {
+        name: &loaded.facts.name,
+        version: &loaded.facts.version,
+        registration: &loaded.registration,
+        extensions: &loaded.facts.extensions,
+    };
+    let found = suspicions(&texts, std::iter::empty());
+    to_wait_for(&found).take(TOLD_MAX).map(Suspicion::to_string).collect()
+}

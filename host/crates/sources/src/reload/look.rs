@@ -1,0 +1,133 @@
+//! Looks at what lies in the folders, and begins to load what is new.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Failed;
+use super::arriving::load_as;
+use super::reloader::{Reloader, What};
+use super::scan::{self, Found, Scanned};
+use super::source::{Source, State};
+use toolhost_core::tool::Meter;
+use toolhost_state::lock;
+use toolhost_wasm::Phase;
+use toolhost_wasm::script::{self, Stamp};
+
+/// How long until what could not be remembered is tried again.
+const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// Where the system tells of no writes, a file that is older than this has no writer any more.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+impl Reloader {
+    /// Looks at what lies there.
+    pub(super) async fn look(&mut self) {
+        self.reread().await;
+        let (folders, limits) = (self.settings.folders.clone(), Arc::clone(&self.limits));
+        let looking = tokio::task::spawn_blocking(move || {
+            let mut scanned = scan::scan_all(&folders, &limits);
+            let found = std::mem::take(&mut scanned.found);
+            let state = |found: Found| (script::stamp(&found.candidate.path), found);
+            (found.into_iter().map(state).collect::<Vec<(Stamp, Found)>>(), scanned)
+        });
+        let Ok((found, scanned)) = looking.await else { return };
+        let Scanned { problems, unreadable, real, .. } = scanned;
+        self.changed |= self.problems != problems;
+        self.problems = problems;
+        // What cannot be read now is not gone.
+        let unreadable: BTreeSet<PathBuf> = unreadable
+            .into_iter()
+            .map(|folder| self.real_folders.get(&folder).cloned().unwrap_or(folder))
+            .collect();
+        self.real_folders.extend(real);
+        let paths: BTreeSet<PathBuf> =
+            found.iter().map(|(_, found)| found.candidate.path.clone()).collect();
+        let changed = &mut self.changed;
+        self.sources.retain(|path, source| {
+            let stays = paths.contains(path) || unreadable.contains(&source.found.candidate.folder);
+            if !stays {
+                *changed = true;
+                source.retire();
+                self.parts.loader.forget(&source.found.candidate);
+            }
+            stays
+        });
+        let runners = self.parts.loader.runners_stamp();
+        for (stamp, found) in found {
+            let path = found.candidate.path.clone();
+            let is_script = script::language(&path).is_some();
+            let now: State = (stamp, if is_script { runners.clone() } else { Vec::new() });
+            match self.sources.get_mut(&path) {
+                Some(source) => {
+                    self.changed |= source.found != found;
+                    source.found = found;
+                    source.before = Some(std::mem::replace(&mut source.now, now));
+                }
+                None => {
+                    self.sources_count += 1;
+                    self.sources.insert(path, Source::new(self.sources_count, found, now));
+                    self.changed = true;
+                }
+            }
+        }
+        // What was of no use for a while is tried again.
+        let forgiven =
+            self.sources.values_mut().filter_map(|source| source.forgives().then_some(()));
+        self.changed |= forgiven.count() > 0 || !self.shown.borrow().settled;
+        let is_unsaved =
+            |(since, _): &(std::time::Instant, String)| since.elapsed() > SAVE_AGAIN_AFTER;
+        self.changed |= self.unsaved.as_ref().is_some_and(is_unsaved);
+        self.watch();
+    }
+
+    /// Tells the watcher what is of concern.
+    fn watch(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let folders = self.settings.folders.iter().map(|folder| {
+            std::fs::canonicalize(&folder.path).unwrap_or_else(|_| folder.path.clone())
+        });
+        let scripts = self.sources.keys().flat_map(|path| script::folders(path));
+        let state = self.remembered.state.iter().map(|state| state.join(lock::LOCK));
+        let configured = self.settings.configured_by.iter().cloned();
+        let paths = folders.chain(scripts).chain(state).chain(configured);
+        let absolute = paths.filter_map(|path| std::path::absolute(path).ok());
+        watcher.watch(&absolute.collect());
+    }
+
+    /// Begins to load what has changed; of `only` these files, if there are such.
+    pub(super) fn start(&mut self, only: Option<&BTreeSet<PathBuf>>) {
+        let mut stale = Vec::new();
+        let watcher = self.watcher.as_ref();
+        let is_wanted = |path: &PathBuf| only.is_none_or(|only| only.contains(path));
+        for (path, source) in self.sources.iter_mut().filter(|(path, _)| is_wanted(path)) {
+            let is_written = || {
+                watcher.is_some_and(|watcher| {
+                    watcher.is_written(path, &|file| file == path || script::is_module(file))
+                        || !watcher.hears(path) && !source.has_settled(SETTLED_AFTER)
+                })
+            };
+            if !source.is_stale() || is_written() {
+                continue;
+            }
+            source.read = Some(source.now.clone());
+            if let Some(reason) = &source.found.twins {
+                let reason = reason.clone();
+                source.file = Some(Err(Failed { phase: Phase::Find, reason }));
+                self.changed = true;
+                continue;
+            }
+            source.load_as = load_as(&source.found, &self.remembered);
+            stale.push((source.found.candidate.clone(), source.load_as.clone()));
+        }
+        for (candidate, load_as) in stale {
+            let loader = Arc::clone(&self.parts.loader);
+            let path = candidate.path.clone();
+            self.spawn(path, None, async move {
+                let meter = Arc::new(Meter::default());
+                let loaded = loader.load_as(&candidate, &load_as, &meter).await;
+                What::Loaded(loaded, meter.usage())
+            });
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! From events to what serves: looks at what lies there, loads what is new, one at a time for each
+//! file and all files side by side, and publishes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::arriving::{self, Arriving};
+use super::gate::{self, Gate};
+use super::judge::Case;
+use super::settle::{Guards, Settled};
+use super::source::Source;
+use super::{Failed, Folder, Remembered, Shown, SourceStatus, note, recorded, remember, whose};
+use crate::watcher::Watcher;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::Usage;
+use toolhost_kernel::quarantine::Quarantine;
+use toolhost_kernel::registry::Registry;
+use toolhost_policy::authority::Variables;
+use toolhost_state::audit::Audit;
+use toolhost_state::config::Config;
+use toolhost_state::store::Builds;
+use toolhost_wasm::script::{self, Stamp};
+use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets, runner_name};
+
+/// What is ready so soon after something else is published with it.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// At the start, a file that is being written is waited for so long.
+const TRIED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is loaded, and how.
+#[derive(Clone, Default)]
+pub struct ReloadSettings {
+    /// Folders of plugins, the highest rank first.
+    pub folders: Vec<Folder>,
+    /// Everything is loaded once, and changes are not noticed.
+    pub once: bool,
+    /// Whether the examples of changed builds are run.
+    pub gate: Gate,
+    /// Reads anew what the operator configured.
+    pub reread: Option<Reread>,
+    /// The files that it reads.
+    pub configured_by: Vec<PathBuf>,
+    /// Where everything is loaded once: a tool that is wanted before all others. As soon as it can be
+    /// called, nothing else is loaded.
+    pub first: Option<String>,
+}
+
+/// Reads what the operator configured; it may block.
+pub type Reread = Arc<dyn Fn() -> Result<Renewed, String> + Send + Sync>;
+
+/// What the operator configured, read anew.
+pub struct Renewed {
+    /// Of this, what is said of plugins counts. Limits and toolsets stay what they were.
+    pub config: Config,
+    /// Values of variables that plugins may be granted.
+    pub variables: Variables,
+    /// Values of secrets that plugins may be granted.
+    pub secrets: Secrets,
+}
+
+/// The rooms it works with.
+pub struct Parts {
+    /// Loads.
+    pub loader: Arc<Loader>,
+    /// Where it publishes.
+    pub registry: Arc<Registry>,
+    /// Tells of new builds that crash at once.
+    pub quarantine: Arc<Quarantine>,
+    /// Hears of loads.
+    pub audit: Arc<Audit>,
+}
+
+/// Keeps what is published in step with what lies in the folders.
+pub struct Reloader {
+    pub(super) settings: ReloadSettings,
+    pub(super) parts: Parts,
+    pub(super) config: Config,
+    pub(super) limits: Arc<Limits>,
+    pub(super) remembered: Remembered,
+    /// Grows when values of variables or secrets may have changed.
+    pub(super) values: u64,
+    pub(super) sources: BTreeMap<PathBuf, Source>,
+    /// How many sources there were so far.
+    pub(super) sources_count: u64,
+    /// What cannot be a plugin.
+    pub(super) problems: Vec<SourceStatus>,
+    /// Where folders are, as far as that was ever known.
+    pub(super) real_folders: BTreeMap<PathBuf, PathBuf>,
+    /// Something has changed since it was published last.
+    pub(super) changed: bool,
+    /// When it began.
+    since: Instant,
+    /// Since when something that was seen is not remembered.
+    pub(super) unsaved: Option<(Instant, String)>,
+    /// Why the configuration cannot be read anew.
+    pub(super) misconfigured: Option<SourceStatus>,
+    guards: Guards,
+    /// Most files are not to be loaded.
+    pub(super) is_partial: bool,
+    /// ... and what was to be loaded first is there.
+    pub(super) is_first_there: bool,
+    pub(super) work: JoinSet<Done>,
+    /// What is worked at, for those that break.
+    working: HashMap<Id, Work>,
+    pub(super) shown: watch::Sender<Shown>,
+    compiling: watch::Receiver<BTreeSet<String>>,
+    pub(super) watcher: Option<Watcher>,
+    /// The states of the files that were read last.
+    pub(super) configured: Vec<Stamp>,
+    pub(super) known: Vec<Stamp>,
+    /// What was remembered has a say in what is configured, and has changed.
+    pub(super) reread_due: bool,
+}
+
+/// What is worked at.
+#[derive(Clone)]
+pub(super) struct Work {
+    /// Whose file.
+    path: PathBuf,
+    /// The source's number: the next one with this path is another.
+    number: u64,
+    /// The digest of the kept build, if it is not the file.
+    kept: Option<String>,
+}
+
+/// What was worked at.
+pub(super) struct Done {
+    work: Work,
+    what: What,
+}
+
+pub(super) enum What {
+    /// The file was read.
+    Loaded(Result<Loaded, LoadError>, Usage),
+    /// Its examples have run.
+    Passed(Box<Loaded>, Result<(), String>),
+    /// A kept build was read.
+    Kept(Result<Loaded, LoadError>),
+}
+
+impl Reloader {
+    /// It does nothing until it runs; `shown` tells what became of files.
+    pub fn new(
+        settings: ReloadSettings,
+        parts: Parts,
+        config: Config,
+        remembered: Remembered,
+        shown: watch::Sender<Shown>,
+    ) -> Reloader {
+        let limits = Arc::new(config.limits.clone());
+        let watcher = (!settings.once).then(Watcher::start);
+        let compiling = parts.loader.compiling();
+        let mut reloader = Reloader {
+            settings,
+            parts,
+            compiling,
+            config,
+            limits,
+            remembered,
+            values: 0,
+            sources: BTreeMap::new(),
+            sources_count: 0,
+            problems: Vec::new(),
+            real_folders: BTreeMap::new(),
+            changed: true,
+            since: Instant::now(),
+            unsaved: None,
+            misconfigured: None,
+            guards: Guards::default(),
+            is_partial: false,
+            is_first_there: false,
+            work: JoinSet::new(),
+            working: HashMap::new(),
+            shown,
+            watcher,
+            configured: Vec::new(),
+            known: Vec::new(),
+            reread_due: false,
+        };
+        reloader.configured = reloader.configured_now();
+        reloader.known = reloader.known_now();
+        reloader
+    }
+
+    /// Loads and publishes, and goes on with it until it is dropped; or, if everything is to be
+    /// loaded once, until that is done.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the loads. What was published stays.
+    pub async fn run(mut self) {
+        self.look().await;
+        self.recall().await;
+        if let Some(tool) = self.settings.first.clone()
+            && self.load_first(&tool).await
+        {
+            return;
+        }
+        loop {
+            self.start(None);
+            // What is renamed is gone and new at once.
+            self.take_more().await;
+            // What is loaded once is published once; or twice, if a runner is compiled first.
+            let is_time = self.watcher.is_some()
+                || self.settings.first.is_some()
+                || self.work.is_empty()
+                || self.waits_for_runners()
+                || self.is_listed() && !self.shown.borrow().listed;
+            if is_time && std::mem::take(&mut self.changed) {
+                self.publish().await;
+            }
+            if !self.wait().await {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something new. Returns false if there will not be.
+    async fn wait(&mut self) -> bool {
+        let Reloader { work, watcher, parts, compiling, shown, .. } = self;
+        // What is compiled is of concern at the start alone.
+        let is_starting = !shown.borrow().started;
+        let Some(watcher) = watcher else {
+            tokio::select! {
+                done = work.join_next_with_id() => match done {
+                    Some(done) => self.take(done),
+                    None => return false,
+                },
+                Ok(()) = compiling.changed(), if is_starting => self.changed = true,
+            }
+            return true;
+        };
+        tokio::select! {
+            Some(done) = work.join_next_with_id() => {
+                self.take(done);
+            }
+            Ok(()) = compiling.changed(), if is_starting => self.changed = true,
+            () = watcher.changed() => self.look().await,
+            fallen = parts.quarantine.fell() => self.fell(fallen).await,
+        }
+        true
+    }
+
+    /// Tells whether nothing is being loaded but scripts whose runner is compiled, and what is known
+    /// from before.
+    fn waits_for_runners(&self) -> bool {
+        let compiling = self.compiling.borrow();
+        let waits = |work: &Work| {
+            let source = self.sources.get(&work.path);
+            source.is_some_and(|source| source.recalled.is_some())
+                || script::language(&work.path)
+                    .is_some_and(|language| compiling.contains(&runner_name(language)))
+        };
+        self.working.values().all(waits)
+    }
+
+    /// Tells whether of every file is known what it registers, or why it does not.
+    fn is_listed(&self) -> bool {
+        let is_known = |source: &Source| source.file.is_some() || source.recalled.is_some();
+        // What is loaded to stand in for a file is waited for.
+        let stands_in = |work: &Work| work.kept.is_some();
+        let is_awaited = self.working.values().any(stands_in);
+        self.is_tried() && !is_awaited && self.sources.values().all(is_known)
+    }
+
+    /// Tells whether every file was read, or has had its time: one that is written again and again
+    /// keeps nobody waiting.
+    fn is_tried(&self) -> bool {
+        self.since.elapsed() > TRIED_WITHIN
+            || self.sources.values().all(|source| source.read.is_some())
+    }
+
+    /// Takes what is ready at about the same time.
+    async fn take_more(&mut self) {
+        let until = tokio::time::Instant::now() + TOGETHER;
+        while let Ok(Some(done)) =
+            tokio::time::timeout_at(until, self.work.join_next_with_id()).await
+        {
+            self.take(done);
+        }
+    }
+
+    /// Works for a source, which is busy until that is taken in.
+    pub(super) fn spawn(
+        &mut self,
+        path: PathBuf,
+        kept: Option<String>,
+        work: impl Future<Output = What> + Send + 'static,
+    ) {
+        let Some(source) = self.sources.get_mut(&path) else { return };
+        let of = Work { path, number: source.number, kept };
+        let known = of.clone();
+        let handle = self.work.spawn(async move { Done { work: of, what: work.await } });
+        self.working.insert(handle.id(), known);
+        source.busy = Some(handle);
+        self.changed = true;
+    }
+
+    /// Takes in what was worked at.
+    pub(super) fn take(&mut self, done: Result<(Id, Done), JoinError>) {
+        self.changed = true;
+        let (Work { path, number, kept }, what) = match done {
+            Ok((id, Done { work, what })) => {
+                self.working.remove(&id);
+                (work, what)
+            }
+            Err(error) => {
+                let Some(work) = self.working.remove(&error.id()) else { return };
+                let broken = Err(LoadError::Internal(error.to_string()));
+                let what = match &work.kept {
+                    Some(_) => What::Kept(broken),
+                    None => What::Loaded(broken, Usage::default()),
+                };
+                (work, what)
+            }
+        };
+        // It may be gone by now, and another be there.
+        let source = self.sources.get_mut(&path).filter(|source| source.number == number);
+        let Some(source) = source else { return };
+        source.busy = None;
+        match what {
+            What::Loaded(loaded, usage) => {
+                source.usage = usage;
+                match loaded {
+                    Ok(loaded) => self.loaded(&path, loaded),
+                    Err(error) => source.file = Some(Err(error.into())),
+                }
+            }
+            What::Passed(loaded, passed) => match passed {
+                Ok(()) => source.accept(*loaded),
+                Err(reason) => {
+                    let reason = format!("{reason}; correct the tool or its example");
+                    source.file = Some(Err(Failed { phase: Phase::Examples, reason }));
+                }
+            },
+            What::Kept(loaded) => {
+                let id = source.found.candidate.id.clone();
+                let digest = kept.unwrap_or_default();
+                match loaded {
+                    Ok(loaded) => {
+                        source.builds.insert(digest.into(), loaded);
+                    }
+                    Err(error) => {
+                        let reason = error.to_string();
+                        if source.refuses(digest, &reason) {
+                            tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A file is read: it is the same as before, passes its examples first, or is accepted.
+    fn loaded(&mut self, path: &PathBuf, loaded: Loaded) {
+        let Some(source) = self.sources.get_mut(path) else { return };
+        if let Some(Ok(before)) = &source.file
+            && before.facts.digest == loaded.facts.digest
+        {
+            return;
+        }
+        let case = Case::new(&source.found, &self.config, &self.remembered);
+        let before =
+            source.last.as_deref().or_else(|| Some(case.known?.build.as_ref()?.digest.as_str()));
+        let is_changed = before.is_some_and(|before| before != &*loaded.facts.digest);
+        let has_examples =
+            loaded.registration.tools.iter().any(|tool| !tool.spec().examples.is_empty());
+        let judged = case.judge(loaded.clone());
+        if !is_changed || !has_examples || self.settings.gate == Gate::Off || !judged.is_in_order()
+        {
+            source.accept(loaded);
+            return;
+        }
+        let mut tried = self.parts.loader.renew(&loaded);
+        if self.settings.gate == Gate::WithGrants && judged.is_trusted() {
+            let settings = case.settings(&judged);
+            // What gives nothing is said when it serves.
+            let _ = tried.grant(&settings.grants, &settings.exclusive);
+        }
+        let (limits, loader) = (Arc::clone(&self.limits), Arc::clone(&self.parts.loader));
+        let (folder, standing) = (source.found.candidate.folder.clone(), source.load_as.standing);
+        self.spawn(path.clone(), None, async move {
+            let _turn = loader.turn(&folder, standing).await;
+            let passed = gate::pass(&tried, &limits).await;
+            What::Passed(Box::new(loaded), passed)
+        });
+    }
+
+    /// Publishes what there is, and tells what became of files.
+    pub(super) async fn publish(&mut self) {
+        let builds = self.remembered.state.as_deref().map(Builds::new);
+        let mut wanted = Vec::new();
+        let settled = super::settle::settle(
+            &mut self.sources,
+            &self.config,
+            &self.remembered,
+            &self.parts,
+            &mut self.guards,
+            (self.values, builds.as_ref()),
+            &mut wanted,
+        );
+        let Settled { mut statuses, mut seen, catalog, replaced } = settled;
+        if self.is_partial {
+            // Whose a name is, is decided on the whole set.
+            seen.iter_mut().for_each(|seen| seen.names.clear());
+        }
+        for loaded in replaced {
+            loaded.retire();
+        }
+        for (path, digest, candidate) in wanted {
+            let source = self.sources.get(&path).filter(|source| source.busy.is_none());
+            let Some(source) = source else { continue };
+            let load_as = arriving::load_as(&source.found, &self.remembered);
+            let (loader, builds) = (Arc::clone(&self.parts.loader), builds.clone());
+            self.spawn(path, Some(digest.clone()), async move {
+                let loaded = loader.load_kept(&candidate, &load_as, &digest).await;
+                if let (Err(LoadError::NotKept), Some(builds)) = (&loaded, builds)
+                    && let Err(error) = builds.discard(&digest)
+                {
+                    tracing::warn!(%error, "a damaged build cannot be removed");
+                }
+                What::Kept(loaded)
+            });
+        }
+        statuses.extend(self.problems.iter().chain(&self.misconfigured).cloned());
+        statuses.sort_by(|left, right| left.path.cmp(&right.path));
+        let before = self.shown.borrow().clone();
+        let is_tried = self.is_tried();
+        let is_settled = before.settled || self.work.is_empty() && is_tried && !self.is_partial;
+        let is_started = before.started || is_settled || self.waits_for_runners() && is_tried;
+        let is_listed = is_settled || before.listed || self.is_listed();
+        // Who waits for one tool goes on before all is settled.
+        let tells_early = self.settings.first.is_some();
+        if is_settled || tells_early {
+            let news = note::news(&before, &statuses, before.settled || tells_early);
+            note::note(&self.parts.audit, &news, &catalog);
+        }
+        let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
+        let unrecorded = self.unrecorded();
+        let remember = move || {
+            let lock = remember::remember(&remembered, &seen, &limits);
+            recorded::record(&remembered, &unrecorded);
+            lock
+        };
+        let unsaved = match tokio::task::spawn_blocking(remember).await {
+            Ok(Ok(lock)) => {
+                if let Some(lock) = lock {
+                    self.remembered.lock = lock;
+                }
+                None
+            }
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.unsaved = unsaved.map(|reason| {
+            if self.unsaved.as_ref().is_none_or(|(_, before)| *before != reason) {
+                tracing::warn!("what was seen of plugins is not remembered: {reason}");
+            }
+            (Instant::now(), reason)
+        });
+        // What is told is remembered.
+        let is_known = !self.is_partial || self.is_first_there;
+        let is_same = (before.is_known, before.started, before.listed, before.settled)
+            == (is_known, is_started, is_listed, is_settled);
+        let folders = self.real_folders.values().cloned().collect::<Vec<_>>();
+        let directories = Some(whose::directories(&self.config, &self.remembered, &folders));
+        let arriving = Arriving::of(&self.sources, &self.config, &self.remembered);
+        let is_same = is_same && before.directories.as_deref() == directories.as_ref();
+        if *before.statuses != statuses || *before.arriving != arriving || !is_same {
+            let statuses = Arc::new(statuses);
+            self.shown.send_replace(Shown {
+                is_known,
+                started: is_started,
+                listed: is_listed,
+                settled: is_settled,
+                statuses,
+                arriving: Arc::new(arriving),
+                directories: directories.map(Arc::new),
+            });
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What became of a file: the state of every plugin, in one place.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Ready;
+use super::arriving::Arriving;
+use toolhost_core::tool::{PluginId, SourceId, Usage};
+use toolhost_policy::authority::DirGrant;
+use toolhost_wasm::script::{self, Stamp};
+use toolhost_wasm::{LoadError, Phase};
+
+/// Characters of a file's name in what others are told.
+const PLACE_CHARS_MAX: usize = 100;
+
+/// What became of all files.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// It was looked what there is; or, where a tool is loaded before all others, that is done.
+    pub is_known: bool,
+    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
+    pub started: bool,
+    /// Every file has loaded or failed at least once, or what it registers is known from before.
+    pub listed: bool,
+    /// Every file has loaded or failed at least once.
+    pub settled: bool,
+    /// Sorted by path.
+    pub statuses: Arc<Vec<SourceStatus>>,
+    /// What is yet to come.
+    pub arriving: Arc<Arriving>,
+    /// Directories that plugins were granted, as far as it was looked.
+    pub directories: Option<Arc<Vec<(PluginId, DirGrant)>>>,
+}
+
+/// One file of a plugins folder, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// The file; or the folder, if that cannot be read.
+    pub path: PathBuf,
+    /// The source, if the file's name is an id.
+    pub source: Option<SourceId>,
+    /// What commands call it, so that they reach it and no other: its id; or, where others have the
+    /// id as well, `bundled/ID`, `user/ID` or its file.
+    pub words: String,
+    /// What it is, or why it is no plugin.
+    pub state: Result<Ready, Failed>,
+    /// It is being loaded, for the first time or again.
+    pub loading: bool,
+    /// The state of its files when they were read last.
+    pub read: Option<Stamp>,
+    /// An earlier build, which serves in its place.
+    pub kept: Option<Box<Ready>>,
+    /// What its `register` used, also when it was stopped.
+    pub usage: Usage,
+}
+
+/// Why a file is no plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// How far it came.
+    pub phase: Phase,
+    /// On one line, why, and what to do.
+    pub reason: String,
+}
+
+impl Failed {
+    /// Why, for those who are not the user at the terminal: other programs, and models. What a
+    /// plugin's own code said, and with it what may stand in its file, is left out, but for the
+    /// file and line that it names.
+    pub fn told(&self) -> String {
+        let what = match self.phase {
+            Phase::Find | Phase::Read | Phase::Compile => return self.reason.clone(),
+            Phase::Register => "its `register` failed",
+            Phase::Examples => "one of its examples failed",
+        };
+        let place = place(&self.reason).map(|place| format!(" at {place}")).unwrap_or_default();
+        format!("{what}{place}; `toolhost list` shows why")
+    }
+}
+
+/// The first file of a script, with its line, that a text names.
+fn place(reason: &str) -> Option<String> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
+    reason.split(|letter| !is_of_name(letter) && letter != ':').find_map(|word| {
+        let mut parts = word.split(':');
+        let (file, line) = (parts.next()?, parts.next()?);
+        let is_line =
+            (1..=7).contains(&line.len()) && line.bytes().all(|byte| byte.is_ascii_digit());
+        let is_file = file.chars().count() <= PLACE_CHARS_MAX && script::is_module(Path::new(file));
+        (is_file && is_line).then(|| format!("{file}:{line}"))
+    })
+}
+
+/// What a plugin is at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is being loaded, for the first time or again.
+    Loading,
+    /// Its file serves.
+    Live,
+    /// Its file serves, and its calls are refused for a while: it crashed or broke limits too often.
+    Quarantined,
+    /// Its file waits for a person.
+    Pending,
+    /// Its file is no plugin.
+    Failed,
+    /// Another file is the same plugin, and counts in its place.
+    Same,
+}
+
+impl SourceStatus {
+    /// What it is at present, but for quarantine: see [`Host::status`](toolhost::Host::status).
+    pub fn status(&self) -> Status {
+        match &self.state {
+            _ if self.loading => Status::Loading,
+            Err(_) => Status::Failed,
+            Ok(ready) if ready.same_as.is_some() => Status::Same,
+            Ok(ready) if ready.pending.is_some() => Status::Pending,
+            Ok(_) => Status::Live,
+        }
+    }
+
+    /// The build whose tools are in the catalog, if there is one.
+    pub fn serving(&self) -> Option<&Ready> {
+        let file = || self.state.as_ref().ok().filter(|ready| ready.same_as.is_none());
+        let serves = |ready: &&Ready| ready.pending.as_ref().is_none_or(|pending| pending.serves);
+        self.kept.as_deref().or_else(|| file().filter(serves))
+    }
+
+    /// The status of what was never loaded.
+    pub(super) fn refused(
+        path: PathBuf,
+        source: Option<SourceId>,
+        phase: Phase,
+        reason: String,
+    ) -> SourceStatus {
+        let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
+        let words = path.display().to_string();
+        SourceStatus { path, source, words, state, loading: false, read: None, kept: None, usage }
+    }
+}
+
+impl From<LoadError> for Failed {
+    fn from(error: LoadError) -> Failed {
+        Failed { phase: error.phase(), reason: error.to_string() }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Status::Loading => "loading",
+            Status::Live => "live",
+            Status::Quarantined => "quarantined",
+            Status::Pending => "pending",
+            Status::Failed => "failed",
+            Status::Same => "same",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_told_the_place_alone() {
+        let told = |phase: Phase, reason: &str| Failed { phase, reason: reason.to_owned() }.told();
+        let why = "`toolhost list` shows why";
+        for (reason, expected) in [
+            (
+                "`register` says: words.py:3: NameError: name 'hunter2' is not defined",
+                format!("its `register` failed at words.py:3; {why}"),
+            ),
+            ("`register` says: hunter2: 7", format!("its `register` failed; {why}")),
+            (
+                "a.py:hunter2 b:1 lib/c.mjs:12:4",
+                format!("its `register` failed at lib/c.mjs:12; {why}"),
+            ),
+        ] {
+            assert_eq!(told(Phase::Register, reason), expected);
+        }
+        assert_eq!(told(Phase::Read, "a device"), "a device");
+    }
+}

@@ -1,0 +1,291 @@
+//! Requests of guests: decided, given their secrets, sent by the house's own client, and what
+//! comes back redacted before the guest reads it.
+//!
+//! What is decided is the final request: scheme, authority and path put together and read as one
+//! URL, which is then sent as it was read. A refusal reaches the guest as `internal-error`, the
+//! one error of WASI that has a text: it names what was refused and what to do.
+
+mod inject;
+mod redacted;
+pub(crate) mod words;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use wasmtime_wasi_http::{
+    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
+    WasiHttpHooks,
+};
+
+use crate::conduct::Conduct;
+use crate::memory::{
+    BODY_BYTES, BODY_PIECE_BYTES, Charge, GuestMemory, MemoryRefused, fields_bytes,
+};
+use crate::secrets::PluginSecrets;
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::Refusal;
+use toolhost_egress::{Body, Client, SendError, Times};
+use toolhost_policy::authority::{HttpRefusal, Kind, Reach, Target, address};
+
+pub(crate) use inject::not_set;
+
+/// What a request takes while it is under way, beside its own words: a task, and what it waits for.
+const REQUEST_BYTES: u64 = 16 << 10;
+/// What TLS keeps for a connection.
+const TLS_BYTES: u64 = 64 << 10;
+
+/// What a guest sends requests by.
+pub(crate) struct GuestHttp {
+    conduct: Arc<Conduct>,
+    client: Client,
+    secrets: Arc<PluginSecrets>,
+    sent: AtomicUsize,
+    sent_max: usize,
+    at_once: Arc<Semaphore>,
+    memory: Arc<GuestMemory>,
+    /// What one exchange takes: what is read and what is written, the head of the response, and TLS.
+    exchange_bytes: u64,
+}
+
+/// One exchange at once, and what it holds. It ends with the response's body.
+struct Turn {
+    _turn: Result<OwnedSemaphorePermit, AcquireError>,
+    _held: [Charge; 2],
+}
+
+type HttpFuture<T> = Box<dyn Future<Output = Result<T, Error>> + Send>;
+
+/// A request that may be sent.
+struct Decided {
+    request: http::Request<Body>,
+    target: Target,
+    reach: Reach,
+    times: Times,
+}
+
+impl GuestHttp {
+    pub(crate) fn new(
+        conduct: &Arc<Conduct>,
+        client: &Client,
+        secrets: &Arc<PluginSecrets>,
+        memory: &Arc<GuestMemory>,
+        limits: &Limits,
+    ) -> GuestHttp {
+        GuestHttp {
+            conduct: Arc::clone(conduct),
+            client: client.clone(),
+            secrets: Arc::clone(secrets),
+            sent: AtomicUsize::new(0),
+            sent_max: limits.http_requests_max.0,
+            at_once: Arc::new(Semaphore::new(limits.http_requests_at_once_max.0)),
+            memory: Arc::clone(memory),
+            exchange_bytes: 4 * limits.http_head_bytes_max.0 + TLS_BYTES,
+        }
+    }
+
+    fn decide(
+        &self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+    ) -> Result<Decided, Error> {
+        let refused = |text: String| Error::InternalError(Some(text));
+        let (mut parts, body) = request.into_parts();
+        let mut target = Target::new(parts.method.as_str(), &parts.uri.to_string())
+            .map_err(|problem| refused(format!("the request cannot be sent: {problem}")))?;
+        let what = target.to_string();
+        let reach = self.conduct.rights.http.decide(&target).map_err(|why| {
+            refused(match why {
+                HttpRefusal::NotGranted => {
+                    let grant = self.conduct.rights.http.suggestion(&target);
+                    self.conduct.not_granted(Kind::Http, &grant, &what)
+                }
+                HttpRefusal::NotAsked => self.conduct.not_asked(Kind::Http, &target.grant(), &what),
+            })
+        })?;
+        if let Some(closed) = self.conduct.closed(Kind::Http, &what) {
+            return Err(refused(closed));
+        }
+        if self.sent.fetch_add(1, Ordering::Relaxed) >= self.sent_max {
+            let allowed = self.sent_max;
+            return Err(refused(format!(
+                "{what} is refused: a call sends at most `http_requests_max` of {allowed} requests"
+            )));
+        }
+        inject::inject(&self.conduct, &self.secrets, &mut target, &mut parts.headers)
+            .map_err(refused)?;
+        if !self.secrets.redactor().is_empty() {
+            never_encoded(&mut parts.headers);
+        }
+        // The very URL that was decided about, normalised.
+        parts.uri = target
+            .url()
+            .as_str()
+            .parse()
+            .map_err(|_| refused(format!("{what} cannot be sent: its URL is none")))?;
+        self.conduct.touch(Kind::Http);
+        // The path is the plugin's own business, and may hold what is nobody's.
+        self.conduct.used(Kind::Http, &format!("{} {}", parts.method, target.grant()));
+        let body = body.map_err(|error| SendError::RequestBody { reason: error.to_string() });
+        Ok(Decided {
+            request: http::Request::from_parts(parts, body.boxed_unsync()),
+            target,
+            reach,
+            times: times(options),
+        })
+    }
+}
+
+/// To a plugin with secrets, answers come whole and as they are: in a part of one, or packed, a
+/// secret could not be found; not even in an answer to a later request without it.
+fn never_encoded(headers: &mut HeaderMap) {
+    headers.remove(header::RANGE);
+    headers.remove(header::IF_RANGE);
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+}
+
+/// Refuses an answer that is a part of one, or packed, though nobody asked for that.
+fn whole_and_unpacked(response: &http::Response<Body>) -> Result<(), Error> {
+    let all = |name, usual: &str| {
+        let mut said = response.headers().get_all(name).iter();
+        said.all(|said| said.as_bytes().eq_ignore_ascii_case(usual.as_bytes()))
+    };
+    if !all(header::CONTENT_ENCODING, "identity") {
+        return Err(Error::HttpResponseContentCoding(None));
+    }
+    if !all(header::TRANSFER_ENCODING, "chunked") {
+        return Err(Error::HttpResponseTransferCoding(None));
+    }
+    if response.status() == StatusCode::PARTIAL_CONTENT {
+        let text = "the server answered with a part (206), which was not asked for: to a plugin \
+                    with secrets, answers come whole";
+        return Err(Error::InternalError(Some(text.to_owned())));
+    }
+    Ok(())
+}
+
+fn times(options: Option<RequestOptions>) -> Times {
+    let options = options.unwrap_or_default();
+    Times {
+        connect: options.connect_timeout,
+        first_byte: options.first_byte_timeout,
+        between_bytes: options.between_bytes_timeout,
+    }
+}
+
+impl WasiHttpHooks for GuestHttp {
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name| {
+            DEFAULT_FORBIDDEN_HEADERS.contains(name)
+                || [header::TE, header::TRAILER, header::EXPECT].contains(name)
+        })
+    }
+
+    // What a body holds before it is sent is memory of the host, and takes no right to have.
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_PIECE_BYTES
+    }
+
+    // The client sets it from the URL.
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _sent: HttpFuture<()>,
+    ) -> HttpFuture<(http::Response<WasiBody>, HttpFuture<()>)> {
+        // It leaves the table of handles, so from here on it holds its memory itself.
+        let words = fields_bytes(request.headers()) + request.uri().to_string().len() as u64;
+        let held = charge(&self.memory, words + BODY_BYTES + REQUEST_BYTES);
+        let decided = self.decide(request, options);
+        let (client, conduct) = (self.client.clone(), Arc::clone(&self.conduct));
+        let (secrets, at_once) = (Arc::clone(&self.secrets), Arc::clone(&self.at_once));
+        let (memory, exchange_bytes) = (Arc::clone(&self.memory), self.exchange_bytes);
+        Box::new(async move {
+            let held = held?;
+            let Decided { request, target, reach, times } = decided?;
+            // The semaphore is never closed. The turn ends with the response's body.
+            let turn = at_once.acquire_owned().await;
+            let held = [held, charge(&memory, exchange_bytes)?];
+            let sent = client.send(request, reach, times).await;
+            let response = sent.map_err(|error| failed(error, &target, &conduct, &secrets))?;
+            if !secrets.redactor().is_empty() {
+                whole_and_unpacked(&response)?;
+            }
+            let held = Turn { _turn: turn, _held: held };
+            let response = redacted::response(response, secrets.redactor(), held);
+            let nothing: HttpFuture<()> = Box::new(async { Ok(()) });
+            Ok((response, nothing))
+        })
+    }
+}
+
+/// Takes memory for a request that goes on beside the guest.
+fn charge(memory: &Arc<GuestMemory>, bytes: u64) -> Result<Charge, Error> {
+    memory.charge(bytes).map_err(|MemoryRefused| {
+        let why = memory.denied().map_or_else(|| MemoryRefused.to_string(), |why| why.message());
+        Error::InternalError(Some(format!("the request is refused: {why}")))
+    })
+}
+
+/// Why a request has no response, as WASI says it.
+fn failed(error: SendError, target: &Target, conduct: &Conduct, secrets: &PluginSecrets) -> Error {
+    let mut text = error.to_string();
+    secrets.redact(&mut text);
+    match error {
+        SendError::AddressRefused { address, kind, .. } => {
+            tracing::info!("{text}");
+            let is_name = matches!(target.host(), url::Host::Domain(_));
+            let grant = match address::least(address) {
+                Some(Reach::Public | Reach::Private) if is_name => {
+                    Some(format!("{} private", conduct.rights.http.suggestion(target)))
+                }
+                Some(_) if !is_name => Some(conduct.rights.http.suggestion(target)),
+                _ => None,
+            };
+            let repair = match &grant {
+                Some(grant) => format!(
+                    "if that is meant, run `toolhost grant {} {}`",
+                    conduct.words(),
+                    Kind::Http.flag_for(grant)
+                ),
+                None => "no grant of this name reaches it".to_owned(),
+            };
+            Error::InternalError(Some(conduct.refuse(Refusal {
+                what: target.to_string(),
+                // Which address it is, is for the log: names of a network are its own business.
+                why: format!("is refused, since its host has an address that is {kind}"),
+                repair,
+                grant: grant.map(|grant| (Kind::Http.key().to_owned(), grant)),
+            })))
+        }
+        error => wasi_error(error, text),
+    }
+}
+
+/// The nearest error of WASI; its text goes along where there is room for one.
+fn wasi_error(error: SendError, text: String) -> Error {
+    tracing::debug!("a request failed: {text}");
+    match error {
+        SendError::NameNotFound { .. } => Error::DnsError { rcode: Some(text), info_code: None },
+        SendError::ConnectFailed { .. } => Error::ConnectionRefused,
+        SendError::ConnectTimeout { .. } => Error::ConnectionTimeout,
+        SendError::Tls { .. } => {
+            Error::TlsAlertReceived { alert_id: None, alert_message: Some(text) }
+        }
+        SendError::Protocol { .. } => Error::HttpProtocolError,
+        SendError::FirstByteTimeout { .. } => Error::ConnectionReadTimeout,
+        SendError::BetweenBytesTimeout { .. } => Error::HttpResponseTimeout,
+        SendError::ResponseTooLarge { bytes_max } => Error::HttpResponseBodySize(Some(bytes_max)),
+        SendError::RequestTooLarge { bytes_max } => Error::HttpRequestBodySize(Some(bytes_max)),
+        SendError::HeadTooLarge { bytes_max } => {
+            Error::HttpResponseHeaderSectionSize(u32::try_from(bytes_max).ok())
+        }
+        _ => Error::InternalError(Some(text)),
+    }
+}

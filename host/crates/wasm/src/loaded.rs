@@ -1,0 +1,167 @@
+//! A plugin that loaded: what it publishes, what is known of it, and the authority it is given.
+
+use std::sync::Arc;
+
+use semver::Version;
+
+use super::directories::Directory;
+use super::imports::http::not_set;
+use super::instance::{PluginTool, Prepared, Values};
+use super::optional::PluginHooks;
+use super::rights::{Authority, Given};
+use super::runner::Unrecorded;
+use super::toolchain::Toolchain;
+use crate::script::Language;
+use toolhost_core::tool::{Registration, Tool};
+use toolhost_policy::authority::{self, Exclusive, Grants, Kind};
+
+/// A plugin that loaded.
+#[derive(Clone)]
+pub struct Loaded {
+    /// What it publishes. Origin and rank are the loader's guess at least trust; whoever knows
+    /// the folder sets them.
+    pub registration: Registration,
+    /// What else there is to know.
+    pub facts: Facts,
+    /// Of a script: what has the digest of the facts, and can be loaded like a file.
+    pub packed: Option<Arc<[u8]>>,
+    /// Whoever uses this host has made it: see [`Loader::own`](super::Loader::own).
+    pub own: bool,
+    /// Of a script: why its runner does not count, if it does not. Then it is to have no authority.
+    pub unrecorded: Option<Arc<Unrecorded>>,
+    pub(super) prepared: Arc<Prepared>,
+}
+
+impl Loaded {
+    /// Gives the plugin its authority, once: what it asks for of these grants. Whoever calls
+    /// this has made sure that the grants were given to these bytes.
+    ///
+    /// Returns for each grant that gives nothing why it does not.
+    pub fn grant(&mut self, grants: &Grants, exclusive: &[Exclusive]) -> Vec<String> {
+        let id = self.prepared.id.to_string();
+        self.grant_to(&id, grants, exclusive)
+    }
+
+    /// Those of `grants` that would give nothing, since the plugin asks for nothing that they meet.
+    pub fn unasked(&self, grants: &Grants) -> Grants {
+        let specs = self.registration.tools.iter().map(|tool| tool.spec());
+        let tools: Vec<_> =
+            specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        authority::unasked(&self.registration.needs, &tools, has_hooks, grants)
+    }
+
+    /// Like [`Loaded::grant`], of a plugin that commands call something else than its id, since others have that.
+    pub fn grant_to(
+        &mut self,
+        words: &str,
+        grants: &Grants,
+        exclusive: &[Exclusive],
+    ) -> Vec<String> {
+        let (mut directories, mut problems) = (Vec::new(), Vec::new());
+        for grant in &grants.dirs {
+            match Directory::open(grant, &self.prepared.rules) {
+                Ok(directory) => directories.push(directory),
+                Err(reason) => problems.push(reason),
+            }
+        }
+        let needs = self.registration.needs.clone();
+        let specs = || self.registration.tools.iter().map(|tool| tool.spec());
+        let has_hooks = self.prepared.optional.hooks.is_some();
+        for kind in Kind::ALL {
+            let given = match kind {
+                Kind::Dirs => !directories.is_empty(),
+                kind => !grants.texts(kind).is_empty(),
+            };
+            let asked = authority::asks_for(&needs, kind)
+                || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
+            if given && (!asked || kind == Kind::Hooks && !has_hooks) {
+                let what = kind.noun();
+                problems.push(format!("it asks for no {what}, so the grant gives nothing"));
+            }
+        }
+        let store = &self.prepared.store;
+        let values = &self.prepared.values;
+        let mut unset: Vec<&str> = grants.secrets.iter().map(|grant| grant.name.as_str()).collect();
+        unset.retain(|name| !values.secrets.contains_key(*name));
+        unset.sort_unstable();
+        unset.dedup();
+        problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
+        let given = Given { words, grants, directories: &directories, values, exclusive, store };
+        let hears =
+            has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
+        let authority = Authority::new(needs, specs(), &given);
+        if self.prepared.authority.set(authority).is_ok() && hears {
+            self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
+        }
+        problems
+    }
+}
+
+impl Loaded {
+    /// Tells whether it was given its authority.
+    pub fn is_granted(&self) -> bool {
+        self.prepared.authority.get().is_some()
+    }
+
+    /// The same build once more, without authority; nothing is compiled or registered again.
+    pub(super) fn renewed(&self, values: Arc<Values>) -> Loaded {
+        let prepared = Arc::new(self.prepared.renewed(values));
+        let tool = |tool: &Arc<dyn Tool>| {
+            let plugin = Arc::clone(&prepared);
+            Arc::new(PluginTool::new(tool.spec().clone(), plugin)) as Arc<dyn Tool>
+        };
+        let tools = self.registration.tools.iter().map(tool).collect();
+        let registration = Registration { tools, hooks: None, ..self.registration.clone() };
+        Loaded { registration, prepared, ..self.clone() }
+    }
+
+    /// Says that it serves no more. Calls under way end by themselves, or are stopped after
+    /// `drain_time_max`. It must be called within a tokio runtime.
+    pub fn retire(&self) {
+        let time_max = self.prepared.engine.limits.drain_time_max;
+        // With the last call the plugin is gone, and nobody is left to be told.
+        let retired = Arc::downgrade(&self.prepared);
+        tokio::spawn(async move {
+            tokio::time::sleep(time_max).await;
+            if let Some(prepared) = retired.upgrade() {
+                prepared.retired.send_replace(true);
+            }
+        });
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Loaded")
+            .field("registration", &self.registration)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of a plugin besides its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its own name.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// The contract it was built for.
+    pub contract: Version,
+    /// SHA-256 of its bytes, in hexadecimal; of a script, together with its runner's.
+    pub digest: Arc<str>,
+    /// Its size in bytes; of a script, of its text.
+    pub bytes: u64,
+    /// What it imports.
+    pub imports: Vec<String>,
+    /// What it exports.
+    pub exports: Vec<String>,
+    /// What it was made with, by its own account.
+    pub toolchain: Toolchain,
+    /// Names of the registration that the host does not know, with JSON text.
+    pub extensions: Vec<(String, String)>,
+    /// The language, if it is a script; imports and toolchain are its runner's then.
+    pub script: Option<Language>,
+}

@@ -1,0 +1,462 @@
+//! Scripts: what in a plugins folder is one, and its text, read once.
+//!
+//! A script is a file, or a folder with a main file named `plugin` and more modules beside and below
+//! it. Hidden files, tests, what package managers leave and folders of plugins are no part of it; links
+//! within a folder are not followed. Nothing is run here.
+
+mod language;
+mod packed;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use toolhost_core::limits::Limits;
+use toolhost_state::read::{Place, Problem};
+
+pub use language::Language;
+pub use packed::{runner_of, unpack};
+
+/// The stem of the main file of a folder.
+const MAIN: &str = "plugin";
+/// How deep modules may lie.
+const DEPTH_MAX: usize = 8;
+/// Entries of a script's folders that are looked at.
+const ENTRIES_MAX: usize = 10_000;
+/// Folders that hold no modules of a script; `plugins` is where `toolhost dev .` puts a copy of it.
+const OTHER_FOLDERS: [&str; 6] =
+    ["__pycache__", "node_modules", "plugins", "test", "tests", "target"];
+/// Entries of a folder that are looked at to see whether it is meant as a script.
+const LOOKED_AT_MAX: usize = 1_000;
+
+/// Returns the language of what lies there, if it is a script: a file by its name, a folder by
+/// its main file.
+pub fn language(path: &Path) -> Option<Language> {
+    let name = path.file_name()?.to_str()?;
+    if path.is_dir() {
+        return (!name.starts_with('.'))
+            .then(|| mains(path).into_iter().next())
+            .flatten()
+            .map(|main| main.1);
+    }
+    // A module that is no plugin of its own begins so in Python.
+    Language::of(name).filter(|_| !name.starts_with('_'))
+}
+
+/// The same whatever its name: a file that is named to be looked at need be no plugin where it lies.
+pub fn written_in(path: &Path) -> Option<Language> {
+    match path.is_dir() {
+        true => language(path),
+        false => Language::of_extension(path.extension()?.to_str()?),
+    }
+}
+
+/// Why something in a plugins folder, which is no script, may have been meant as one.
+pub fn ignored(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    if name.starts_with('.') || OTHER_FOLDERS.contains(&&*name) {
+        return None;
+    }
+    let is_folder = path.is_dir();
+    if path.file_name()?.to_str().is_none() && (is_folder || Language::of(&name).is_some()) {
+        return Some("its name is not UTF-8; rename it".to_owned());
+    }
+    if !is_folder {
+        return None;
+    }
+    let unreadable = |error| format!("the folder cannot be read: {error}; check its permissions");
+    let entries = match fs::read_dir(path).map_err(unreadable) {
+        Ok(entries) => entries,
+        Err(why) => return Some(why),
+    };
+    let mut names = entries.flatten().take(LOOKED_AT_MAX).map(|entry| entry.path());
+    names.any(|path| is_module(&path) && !path.is_dir()).then(|| {
+        format!(
+            "a folder without a main file; name the one that has the tools {MAIN}.py, {MAIN}.js, {MAIN}.mjs or {MAIN}.ts"
+        )
+    })
+}
+
+/// The stem of a script's name.
+pub fn stem(path: &Path) -> String {
+    let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    stem.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The folder of a script, where this is the main file of one; else the path itself. A folder `plugins`
+/// is no script.
+pub fn whole(path: &Path) -> PathBuf {
+    let is_main = path.file_stem().is_some_and(|stem| stem == MAIN);
+    match path.parent() {
+        Some(folder) if is_main && path.is_file() && language(path).is_some() => {
+            let here = folder == Path::new("");
+            // By its name, which is the script's.
+            let real = here.then(|| fs::canonicalize(".").ok()).flatten();
+            let folder = real.unwrap_or_else(|| folder.to_owned());
+            if folder.ends_with("plugins") { path.to_owned() } else { folder }
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// The main file of a script.
+///
+/// # Errors
+/// If a folder has several that could be it, or a link in its place.
+pub fn main_file(path: &Path) -> Result<PathBuf, ScriptError> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let mut mains = mains(path);
+    if mains.len() > 1 {
+        let names: Vec<String> = mains.drain(..).map(|(name, _)| format!("`{name}`")).collect();
+        return Err(ScriptError::Mains(names.join(" and ")));
+    }
+    let Some((name, _)) = mains.pop() else { return Ok(path.to_owned()) };
+    let main = path.join(&name);
+    match main.is_symlink() {
+        true => Err(ScriptError::Link(name)),
+        false => Ok(main),
+    }
+}
+
+/// The main files of a folder, and links that stand in place of one.
+fn mains(folder: &Path) -> Vec<(String, Language)> {
+    let names = ["py", "js", "mjs", "ts"].map(|extension| format!("{MAIN}.{extension}"));
+    let there = |name: String| {
+        let language = Language::of(&name)?;
+        let kind = fs::symlink_metadata(folder.join(&name)).ok()?.file_type();
+        (kind.is_file() || kind.is_symlink()).then_some((name, language))
+    };
+    names.into_iter().filter_map(there).collect()
+}
+
+/// One file of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its path below the script, with `/`.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The text of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    /// Always 1: the version of this shape.
+    #[serde(rename = "toolhost-script")]
+    version: u8,
+    /// What it is written in.
+    pub language: Language,
+    /// SHA-256 of the runner that runs it, in hexadecimal.
+    pub runner: String,
+    /// Its modules, the main one first.
+    pub modules: Vec<Module>,
+}
+
+/// Why something is no script.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ScriptError {
+    /// A file or folder cannot be read.
+    #[error("{path} cannot be read: {reason}; check that it is there and may be read")]
+    Unreadable {
+        /// Below the script, or the script itself.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// A file is no regular one, or lies elsewhere.
+    #[error("{path} {problem}")]
+    Elsewhere {
+        /// Below the script, or the script itself.
+        path: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// A file is no text.
+    #[error("{0} is not UTF-8 text; save it as UTF-8")]
+    NotText(String),
+    /// Two files could be the main one.
+    #[error("{0} could all be the main file; keep one")]
+    Mains(String),
+    /// The main file is a link.
+    #[error("its main file `{0}` is a link, and links are not followed; put the file itself there")]
+    Link(String),
+    /// All modules together are too large.
+    #[error(
+        "its modules have more than `script_bytes_max` of {0} bytes; raise that in toolhost.toml, or build a component of it with `toolhost build`"
+    )]
+    TooLarge(u64),
+    /// There are too many modules.
+    #[error(
+        "it has more than `script_files_max` of {0} modules; raise that in toolhost.toml, or build a component of it with `toolhost build`"
+    )]
+    TooMany(usize),
+    /// It lies too deep, or among too many other files.
+    #[error(
+        "its folder has more than {DEPTH_MAX} levels or {ENTRIES_MAX} entries; a script needs a folder of its own"
+    )]
+    TooDeep,
+}
+
+/// A module that has not been read yet.
+struct Found {
+    name: String,
+    path: PathBuf,
+}
+
+/// Tells one state of a script's files from another: their names, and what the file system knows
+/// of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(Vec<(String, [i64; 6])>);
+
+/// What the file system knows of a plugin's file, or of all files of a script; the same as long
+/// as nothing was written. Empty where nothing can be read.
+pub fn stamp(path: &Path) -> Stamp {
+    let files = match path.is_dir() {
+        true => modules(path, usize::MAX).unwrap_or_default(),
+        false => vec![Found { name: String::new(), path: path.to_owned() }],
+    };
+    let of_file = |found: Found| {
+        let metadata = fs::metadata(&found.path).ok()?;
+        let known = [
+            metadata.dev().cast_signed(),
+            metadata.ino().cast_signed(),
+            metadata.len().cast_signed(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime_nsec() ^ metadata.ctime(),
+        ];
+        Some((found.name, known))
+    };
+    Stamp(files.into_iter().filter_map(of_file).collect())
+}
+
+/// Tells whether a folder of this name within the folder of a script holds no modules of it.
+pub fn is_other_folder(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with('.') || OTHER_FOLDERS.contains(&name))
+}
+
+/// Tells whether a file within the folder of a script may be a module of it, by its name.
+pub fn is_module(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.to_str().is_some_and(|name| Language::of(name).is_some())
+}
+
+/// The folders in which the modules of a script lie; none if it is a file.
+pub fn folders(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return Vec::new();
+    }
+    let modules = modules(path, usize::MAX).unwrap_or_default();
+    let mut folders: Vec<PathBuf> =
+        modules.iter().filter_map(|found| Some(found.path.parent()?.to_owned())).collect();
+    folders.push(path.to_owned());
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+impl Stamp {
+    /// Tells whether none of the files was written since so long.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        let limit = SystemTime::now().checked_sub(age);
+        let limit = limit.and_then(|limit| limit.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let Some(limit) = limit else { return false };
+        self.0.iter().all(|(_, [.., seconds, _, _])| {
+            u64::try_from(*seconds).is_ok_and(|seconds| seconds < limit.as_secs())
+        })
+    }
+}
+
+impl Script {
+    /// Reads the script that lies at `path` in its place, for a runner with this digest.
+    ///
+    /// # Errors
+    /// If it is none, or too large.
+    pub fn read(
+        place: &Place,
+        path: &Path,
+        runner: &str,
+        limits: &Limits,
+    ) -> Result<Script, ScriptError> {
+        place.real(path).map_err(|error| refused(&shown(path), error.problem, limits))?;
+        let Some(language) = written_in(path) else {
+            let reason = "there is no script".to_owned();
+            return Err(ScriptError::Unreadable { path: shown(path), reason });
+        };
+        let found = if path.is_dir() {
+            main_file(path)?;
+            modules(path, limits.script_files_max.0)?
+        } else {
+            vec![Found { name: shown(path), path: path.to_owned() }]
+        };
+        let (mut left, mut modules) = (limits.script_bytes_max.0, Vec::new());
+        for Found { name, path } in found {
+            let text = place.text(&path, left);
+            let text = text.map_err(|error| refused(&name, error.problem, limits))?;
+            left -= text.len() as u64;
+            modules.push(Module { path: name, text });
+        }
+        let runner = runner.to_owned();
+        Ok(Script { version: 1, language, runner, modules })
+    }
+
+    /// The script as bytes, which [`unpack`] reads; equal scripts for one runner have equal ones.
+    pub fn pack(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers can always be written")
+    }
+
+    /// Bytes of all its text.
+    pub fn bytes(&self) -> u64 {
+        self.modules.iter().map(|module| module.text.len() as u64).sum()
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The modules of a folder, the main one first and the others by name.
+fn modules(folder: &Path, files_max: usize) -> Result<Vec<Found>, ScriptError> {
+    let Some((main, language)) = mains(folder).into_iter().next() else { return Ok(Vec::new()) };
+    let (mut found, mut entries_left) = (Vec::new(), ENTRIES_MAX);
+    let mut folders = vec![(folder.to_owned(), String::new(), 0)];
+    while let Some((folder, above, depth)) = folders.pop() {
+        let unreadable = |error: std::io::Error| ScriptError::Unreadable {
+            path: if above.is_empty() { shown(&folder) } else { above.clone() },
+            reason: error.to_string(),
+        };
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            entries_left = entries_left.checked_sub(1).ok_or(ScriptError::TooDeep)?;
+            let entry = entry.map_err(unreadable)?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let kind = entry.file_type().map_err(unreadable)?;
+            let below = format!("{above}{name}");
+            if kind.is_dir() && !is_other_folder(name.as_ref()) {
+                if depth == DEPTH_MAX {
+                    return Err(ScriptError::TooDeep);
+                }
+                folders.push((entry.path(), format!("{below}/"), depth + 1));
+            } else if kind.is_file() && Language::of(&name) == Some(language) {
+                if found.len() == files_max {
+                    return Err(ScriptError::TooMany(files_max));
+                }
+                found.push(Found { name: below, path: entry.path() });
+            }
+        }
+    }
+    found.sort_by(|left, right| {
+        (left.name != main, &left.name).cmp(&(right.name != main, &right.name))
+    });
+    Ok(found)
+}
+
+fn refused(name: &str, problem: Problem, limits: &Limits) -> ScriptError {
+    match problem {
+        Problem::TooLarge { .. } => ScriptError::TooLarge(limits.script_bytes_max.0),
+        Problem::NotText => ScriptError::NotText(name.to_owned()),
+        Problem::Absent(reason) | Problem::Unreadable(reason) => {
+            ScriptError::Unreadable { path: name.to_owned(), reason }
+        }
+        problem => ScriptError::Elsewhere { path: name.to_owned(), problem },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+    }
+
+    fn names(script: &Script) -> Vec<&str> {
+        script.modules.iter().map(|module| module.path.as_str()).collect()
+    }
+
+    #[test]
+    fn a_folder_is_a_script_by_its_main_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = [
+            ("words/plugin.py", "import lib.count"),
+            ("words/lib/count.py", "x = 1"),
+            ("words/a.py", ""),
+            ("words/test_plugin.py", ""),
+            ("words/tests/test_all.py", ""),
+            ("words/__pycache__/plugin.cpython.pyc", ""),
+            ("words/.hidden.py", ""),
+            ("words/_part.py", ""),
+            ("words/plugins/words/plugin.py", ""),
+            ("words/plugins/other.py", ""),
+            ("words/other.js", ""),
+            ("words/README.md", ""),
+            ("rust/src/lib.rs", ""),
+            ("one.ts", "let a: string"),
+            ("one.d.ts", ""),
+            ("_part.py", ""),
+            ("test_one.py", ""),
+        ];
+        write(folder.path(), &files);
+        let at = |name: &str| language(&folder.path().join(name));
+        assert_eq!(at("words"), Some(Language::Python));
+        assert_eq!(at("one.ts"), Some(Language::JavaScript));
+        for none in ["rust", "one.d.ts", "_part.py", "test_one.py", "words/README.md", "gone"] {
+            assert_eq!(at(none), None, "{none}");
+        }
+        let words = folder.path().join("words");
+        let script = Script::read(&Place::Own, &words, "r", &Limits::default()).expect("a script");
+        assert_eq!(names(&script), ["plugin.py", "_part.py", "a.py", "lib/count.py"]);
+        assert_eq!(unpack(&script.pack(), &Limits::default()), Ok(Some(script)));
+        assert_eq!(whole(&words.join("plugin.py")), words);
+        assert_eq!(whole(&words.join("a.py")), words.join("a.py"));
+        assert_eq!(
+            (stem(&words), stem(&folder.path().join("one.ts"))),
+            ("words".to_owned(), "one".to_owned())
+        );
+        let before = stamp(&words);
+        assert_eq!(stamp(&words), before);
+        fs::write(words.join("lib/more.py"), "").expect("written");
+        assert_ne!(stamp(&words), before);
+    }
+
+    #[test]
+    fn what_is_no_script_says_why() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = [("two/plugin.py", ""), ("two/plugin.js", ""), ("big.py", "12345678901")];
+        write(folder.path(), &files);
+        fs::write(folder.path().join("binary.py"), [0xff, 0xfe]).expect("written");
+        let limits = Limits {
+            script_bytes_max: toolhost_core::limits::Bytes(10),
+            script_files_max: toolhost_core::limits::Count(1),
+            ..Limits::default()
+        };
+        let refused = |name: &str, expected: &str| {
+            let path = folder.path().join(name);
+            let error = Script::read(&Place::Own, &path, "r", &limits).expect_err(name);
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        refused("two", "`plugin.py` and `plugin.js`");
+        refused("big.py", "`script_bytes_max` of 10");
+        refused("binary.py", "UTF-8");
+        write(folder.path(), &[("many/plugin.py", ""), ("many/a.py", "")]);
+        refused("many", "`script_files_max` of 1");
+        refused("none.py", "cannot be read");
+        write(folder.path(), &[("linked/a.py", ""), ("main.py", "")]);
+        let link = folder.path().join("linked/plugin.py");
+        std::os::unix::fs::symlink(folder.path().join("main.py"), &link).expect("a link");
+        refused("linked", "`plugin.py` is a link, and links are not followed");
+        fs::remove_file(&link).expect("removed");
+        assert_eq!(language(&folder.path().join("linked")), None);
+    }
+}
