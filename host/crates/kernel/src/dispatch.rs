@@ -1,9 +1,11 @@
 //! The hot path: one call, from its name to its outcome.
 //!
-//! [`Dispatch::call`] is the only function of the house that runs a tool, and it never fails:
-//! whatever happens to the tool is in the outcome. The order of its steps is the contract: what
-//! was checked is what was approved, and what was approved is what runs.
+//! [`Dispatch::call`] is the only function of the host that runs a tool, and it never fails:
+//! whatever happens to the tool is in the outcome. The order of its stages is the contract, and each
+//! takes what only the one before can make: what was checked is what was approved, and what was
+//! approved is what runs.
 
+mod arguments;
 mod batch;
 mod check;
 mod find;
@@ -11,6 +13,7 @@ mod hooks;
 mod note;
 mod order;
 mod permits;
+mod stage;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -18,23 +21,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use serde_json::{Map, Value};
 
 use crate::availability::Availability;
 use crate::checker::Checker;
 use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
 use crate::session::{self, Ended, Session};
+use arguments::Arguments;
 use find::Found;
 use hooks::Hooked;
 use note::{Noting, Running};
 use order::Place;
 use permits::Permits;
+use stage::{Admitted, Checked, Questions, Ran, Resolved};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::text;
 use toolhost_core::tool::{Call, CallError, Class, Code, Invocation, Outcome, Refusal, ToolOutput};
-use toolhost_schema::arguments;
 use toolhost_state::audit::Audit;
 
 /// Characters of a caller's text that are echoed in an error.
@@ -83,121 +86,154 @@ impl Dispatch {
     /// Dropping the future stops the call at once; nothing of it goes on.
     pub async fn call(&self, session: &Session, call: Call) -> Outcome {
         let (noting, running) = Noting::new(&self.audit, call);
-        let mut ended = [self.execute(session, &running, Place::default()).await];
-        session.keep(&mut ended);
-        let [Ended { outcome, .. }] = ended;
+        let ended = self.execute(session, &running, Place::default()).await;
+        let outcome = session.show(session.bound(ended));
         log(&outcome);
         noting.done(running, &outcome);
         outcome
     }
 
     /// Runs one call, without bounding what is shown of its result.
-    async fn execute(&self, session: &Session, running: &Running, mut place: Place) -> Ended {
+    async fn execute(&self, session: &Session, running: &Running, place: Place) -> Ended {
         let started = Instant::now();
         let catalog = self.registry.current();
-        let Running { call, meter, .. } = running;
-        let (mut tool, mut chars_max, mut repairs) = (None, None, Vec::new());
-        let mut is_structured = false;
-        let result = async {
-            let found = find::find(&catalog, session, call)?;
-            running.found(found.entry);
-            let spec = found.entry.tool.spec();
-            tool = Some(spec.name.to_string());
-            is_structured =
-                found.entry.output.is_some() && !session::is_untrusted(spec.name.as_str());
-            chars_max = spec.max_result_size_chars.map(|chars| chars as usize);
-            repairs.extend(found.repair.clone());
-            self.run(&catalog, session, running, &found, &mut repairs, &mut place).await
-        };
-        let result = AssertUnwindSafe(result).catch_unwind().await;
-        let mut result = result.unwrap_or_else(|panic| Err(fault(&call.tool, &*panic)));
-        session.say_structure(&mut result);
-        let tool = tool.unwrap_or_else(|| call.tool.clone());
+        let stages = self.stages(&catalog, session, running, place);
+        let finished = AssertUnwindSafe(stages).catch_unwind().await;
+        let finished = finished.unwrap_or_else(|panic| {
+            let tool = &running.call.tool;
+            Finished::unresolved(tool, fault(tool, &*panic))
+        });
+        let Finished { tool, repairs, result, chars_max, is_structured } = finished;
         for repair in &repairs {
             tracing::warn!("`{tool}` was called with a repair: {repair}");
         }
-        let refusals = meter.refusals();
+        let refusals = running.meter.refusals();
+        let result = match result {
+            Ok(output) => Ok(session.say_structure(output)),
+            Err(error) => Err(with_refusals(error, &refusals)),
+        };
         let outcome = Outcome {
             tool,
             repairs,
-            result: result.map_err(|error| with_refusals(error, &refusals)),
+            result,
             is_structured,
-            usage: meter.usage(),
+            usage: running.meter.usage(),
             refusals,
             generation: catalog.generation,
             elapsed: started.elapsed(),
         };
-        Ended { outcome, call_id: call.caller.tool_call.clone(), chars_max }
+        Ended { outcome, call_id: running.call.caller.tool_call.clone(), chars_max }
     }
 
-    /// One call, step by step.
-    async fn run(
+    /// One call, stage by stage: resolve, check, admit, run, finish.
+    async fn stages(
         &self,
         catalog: &Catalog,
         session: &Session,
         running: &Running,
-        found: &Found<'_>,
-        repairs: &mut Vec<String>,
-        place: &mut Place,
-    ) -> Result<ToolOutput, CallError> {
+        place: Place,
+    ) -> Finished {
+        let found = match find::find(catalog, session, &running.call) {
+            Ok(found) => found,
+            Err(error) => return Finished::unresolved(&running.call.tool, error),
+        };
+        running.found(found.entry);
+        let ended = match self.resolve(catalog, session, running, found.entry, place).await {
+            Ok(resolved) => {
+                let stages = async {
+                    let checked = self.check(resolved).await?;
+                    let admitted = self.admit(checked).await?;
+                    Ok(self.run(admitted).await)
+                };
+                let ran = stages.await.unwrap_or_else(|refused: Box<Ran<'_>>| *refused);
+                self.finish(ran).await
+            }
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        Finished::of(found, ended)
+    }
+
+    /// Refuses a tool that the session has not, or that cannot work at present.
+    async fn resolve<'a>(
+        &'a self,
+        catalog: &'a Catalog,
+        session: &'a Session,
+        running: &'a Running,
+        entry: &'a Entry,
+        place: Place,
+    ) -> Result<Resolved<'a>, CallError> {
         let started = Instant::now();
-        let (Running { call, meter, .. }, entry) = (running, found.entry);
         find::in_scope(catalog, session, entry)?;
         self.quarantine.check(entry, session.caller())?;
         self.available(entry).await?;
+        let Running { call, meter, .. } = running;
         let hooked = Hooked::find(catalog, entry, &call.caller, meter, &self.limits);
-        let mut arguments = Arguments { text: call.arguments.clone(), ..Arguments::default() };
-        let mut result =
-            self.checked(session, running, entry, &hooked, &mut arguments, place).await;
-        repairs.append(&mut arguments.repairs);
-        place.turn().await;
-        if !arguments.repeated {
-            session.observe(entry.tool.spec().name.as_str(), &arguments.value, &mut result);
-        }
-        place.pass();
-        let output_bytes_max = self.limits.output_bytes_max.as_usize();
-        hooked.after(&arguments.text, &mut result, started.elapsed(), output_bytes_max).await;
-        running.ran(arguments.text);
-        result
+        Ok(Resolved { session, running, entry, hooked, place, started })
     }
 
-    /// From the arguments as they were written to the tool's checked output.
-    async fn checked(
+    /// Reads the arguments, lets hooks replace them and stop the call, and checks them against the
+    /// schema.
+    async fn check<'a>(&self, resolved: Resolved<'a>) -> Result<Checked<'a>, Box<Ran<'a>>> {
+        let mut arguments = Arguments::written(resolved.running.call.arguments.clone());
+        match self.questions(&resolved, &mut arguments).await {
+            Ok(questions) => Ok(Checked { resolved, arguments, questions }),
+            Err(error) => Err(resolved.refused(arguments, error)),
+        }
+    }
+
+    async fn questions(
         &self,
-        session: &Session,
-        running: &Running,
-        entry: &Entry,
-        hooked: &Hooked<'_>,
+        resolved: &Resolved<'_>,
         arguments: &mut Arguments,
-        place: &mut Place,
-    ) -> Result<ToolOutput, CallError> {
-        let Running { call, meter, .. } = running;
+    ) -> Result<Questions, CallError> {
+        let Resolved { session, running, entry, hooked, .. } = resolved;
         arguments.read(&self.limits)?;
-        let is_new = match hooked.request(&arguments.text).await? {
-            Some(text) => {
-                arguments.text = text;
-                arguments.read(&self.limits)?;
-                true
-            }
-            None => false,
-        };
+        let replaced = hooked.request(&arguments.text).await?;
+        let are_new = replaced.is_some();
+        if let Some(text) = replaced {
+            arguments.text = text;
+            arguments.read(&self.limits)?;
+        }
         arguments.coerce(&entry.tool.spec().parameters);
-        self.check_arguments(session, call, entry, arguments).await?;
+        self.check_arguments(session, &running.call, entry, arguments).await?;
         let asked = hooked.pre_call(&arguments.text).await?;
+        Ok(Questions { asked, are_new })
+    }
+
+    /// Asks the guardrails, a human where a hook wants one, and waits for a permit.
+    async fn admit<'a>(&'a self, checked: Checked<'a>) -> Result<Admitted<'a>, Box<Ran<'a>>> {
+        let Checked { mut resolved, arguments, questions } = checked;
+        let session = resolved.session;
+        let signature = resolved.signature(&arguments);
         if session.stops_circles() {
             // Whether this one is refused depends on how those before it end.
-            place.turn().await;
+            resolved.place.turn().await;
         }
-        let guarded = session.guard(entry.tool.spec().name.as_str(), &arguments.value);
-        arguments.repeated = guarded.is_err();
-        guarded?;
-        for asked in asked {
-            let time_max = self.limits.approval_time_max;
-            hooked.approve(session, asked, &arguments.text, is_new, time_max).await?;
+        if let Some(Err(error)) = signature.as_ref().map(|signature| session.guard(signature)) {
+            let result = Err(error);
+            return Err(Box::new(Ran { resolved, arguments, signature: None, result }));
         }
-        let _permit = self.permits.take(entry, call.time_max).await?;
-        let watch = self.quarantine.begin(entry, session.caller()).await?;
+        let permitted = async {
+            let Questions { asked, are_new } = questions;
+            for asked in asked {
+                let time_max = self.limits.approval_time_max;
+                let (hooked, text) = (&resolved.hooked, &arguments.text);
+                hooked.approve(session, asked, text, are_new, time_max).await?;
+            }
+            let entry = resolved.entry;
+            let permit = self.permits.take(entry, resolved.running.call.time_max).await?;
+            Ok((permit, self.quarantine.begin(entry, session.caller()).await?))
+        };
+        match permitted.await {
+            Ok((permit, watch)) => Ok(Admitted { resolved, arguments, signature, permit, watch }),
+            Err(error) => Err(Box::new(Ran { resolved, arguments, signature, result: Err(error) })),
+        }
+    }
 
+    /// Calls the tool and checks its output, both within the time of the call.
+    async fn run<'a>(&self, admitted: Admitted<'a>) -> Ran<'a> {
+        let Admitted { resolved, arguments, signature, permit, watch } = admitted;
+        let Resolved { session, running: Running { call, meter, .. }, entry, .. } = resolved;
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
         let invocation = Invocation {
@@ -214,11 +250,30 @@ impl Dispatch {
             self.check_output(entry, &output).await?;
             Ok(output)
         };
-        let output = tokio::time::timeout_at(deadline.into(), answered)
+        let result = tokio::time::timeout_at(deadline.into(), answered)
             .await
             .unwrap_or_else(|_| Err(too_late(time_max, time_max < self.limits.wall_time_max)));
-        watch.end(&output).await;
-        output
+        watch.end(&result).await;
+        drop(permit);
+        Ran { resolved, arguments, signature, result }
+    }
+
+    /// Lets guardrails and hooks hear of the end of a call. Returns the repairs of its arguments,
+    /// and its answer.
+    async fn finish(&self, ran: Ran<'_>) -> (Vec<String>, Result<ToolOutput, CallError>) {
+        let Ran { resolved, arguments, signature, result } = ran;
+        let Resolved { session, running, hooked, mut place, started, .. } = resolved;
+        place.turn().await;
+        let result = match &signature {
+            Some(signature) => session.observe(signature, result),
+            None => result,
+        };
+        place.pass();
+        let output_bytes_max = self.limits.output_bytes_max.as_usize();
+        let elapsed = started.elapsed();
+        let result = hooked.after(&arguments.text, result, elapsed, output_bytes_max).await;
+        running.ran(arguments.text);
+        (arguments.repairs, result)
     }
 
     /// Refuses a tool that cannot work at present.
@@ -226,7 +281,7 @@ impl Dispatch {
         self.availability.of(entry).await.map_err(|unavailable| {
             let name = &entry.tool.spec().name;
             let message = format!("`{name}` is not available: {}", unavailable.reason);
-            // Words of a check are a guest's, what is unmet the house says itself.
+            // The words of a check are a guest's; what is unmet, the host says itself.
             let by_guest = entry.tool.unmet().is_empty();
             let message = if by_guest { text::sanitized(&message) } else { message };
             CallError::new(Code::Unavailable, message)
@@ -234,39 +289,38 @@ impl Dispatch {
     }
 }
 
-/// The arguments of a call, as text and as value; both say the same once they were read.
-#[derive(Default)]
-struct Arguments {
-    text: String,
-    value: Map<String, Value>,
+/// A call after its last stage, and what an outcome takes of its tool.
+struct Finished {
+    tool: String,
     repairs: Vec<String>,
-    /// A guardrail refused the call.
-    repeated: bool,
+    result: Result<ToolOutput, CallError>,
+    /// How many characters the tool wants shown of a result.
+    chars_max: Option<usize>,
+    /// The tool promises structured output that is nobody else's text.
+    is_structured: bool,
 }
 
-impl Arguments {
-    /// Reads the text, repairing what can be repaired.
-    fn read(&mut self, limits: &Limits) -> Result<(), CallError> {
-        let arguments::Read { value, repairs } = arguments::parse(&self.text, limits)?;
-        self.value = value;
-        if !repairs.is_empty() || self.text.trim().is_empty() {
-            self.write();
-        }
-        self.repairs.extend(repairs);
-        Ok(())
-    }
-
-    /// Gives values the types that the schema declares.
-    fn coerce(&mut self, parameters: &Value) {
-        let coerced = arguments::coerce(&mut self.value, parameters);
-        if arguments::leave_out_nulls(&mut self.value, parameters) || coerced {
-            self.write();
+impl Finished {
+    /// Of a tool that was found.
+    fn of(
+        found: Found<'_>,
+        (repairs, result): (Vec<String>, Result<ToolOutput, CallError>),
+    ) -> Finished {
+        let spec = found.entry.tool.spec();
+        let name = spec.name.as_str();
+        Finished {
+            tool: name.to_owned(),
+            repairs: found.repair.into_iter().chain(repairs).collect(),
+            result,
+            chars_max: spec.max_result_size_chars.map(|chars| chars as usize),
+            is_structured: found.entry.output.is_some() && !session::is_untrusted(name),
         }
     }
 
-    fn write(&mut self) {
-        // A map of JSON values is JSON.
-        self.text = serde_json::to_string(&self.value).unwrap_or_default();
+    /// Of a call that came to no tool.
+    fn unresolved(tool: &str, error: CallError) -> Finished {
+        let (tool, result) = (tool.to_owned(), Err(error));
+        Finished { tool, repairs: Vec::new(), result, chars_max: None, is_structured: false }
     }
 }
 

@@ -24,7 +24,9 @@ use toolhost_core::tool::{
     Approver, CallError, Content, KeptResults, Outcome, SourceId, Tool, ToolOutput,
 };
 use toolhost_core::turns::Party;
-use toolhost_policy::guardrails::{self, GuardrailSettings, Guardrails, Observed, Reads};
+use toolhost_policy::guardrails::{
+    self, GuardrailSettings, Guardrails, Observed, Reads, Signature,
+};
 use toolhost_policy::toolset::{self, Selected, Selection, Toolsets, UserToolset};
 use toolhost_schema::schema::{Schema, SchemaError};
 
@@ -287,88 +289,100 @@ impl Session {
             && self.settings.guardrails.as_ref().is_some_and(|settings| settings.hard_stop_enabled)
     }
 
+    /// Which call this is to the guardrails; none where nothing is counted.
+    pub fn signature<'a>(
+        &self,
+        tool: &'a str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Signature<'a>> {
+        (!self.settings.is_one_call).then(|| Signature::new(tool, arguments))
+    }
+
     /// Refuses a call that only repeats what came before. To be asked before each call that
     /// would run.
     ///
     /// # Errors
     /// If a guardrail refuses the call.
-    pub fn guard(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), CallError> {
-        if self.settings.is_one_call {
-            return Ok(());
-        }
+    pub fn guard(&self, signature: &Signature<'_>) -> Result<(), CallError> {
         let mut turn = locked(&self.turn);
         turn.see_call(&self.window);
-        if let Some(block) = turn.guardrails.before(tool, arguments) {
+        if let Some(block) = turn.guardrails.before(signature) {
             return Err(block.to_error());
         }
-        match turn.reads.before(tool, arguments) {
+        match turn.reads.before(signature) {
             Some(repeated) => Err(repeated.to_error()),
             None => Ok(()),
         }
     }
 
-    /// Counts a call that a guardrail did not refuse, and replaces or annotates its result
-    /// where one says so.
+    /// Counts a call that a guardrail did not refuse, and returns its result, replaced or
+    /// annotated where one says so.
     pub fn observe(
         &self,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        result: &mut Result<ToolOutput, CallError>,
-    ) {
-        if self.settings.is_one_call {
-            return;
-        }
+        signature: &Signature<'_>,
+        result: Result<ToolOutput, CallError>,
+    ) -> Result<ToolOutput, CallError> {
         let mut turn = locked(&self.turn);
-        turn.reads.after(tool, arguments, result);
-        let text = match &*result {
+        let result = turn.reads.after(signature, result);
+        let text = match &result {
             Ok(output) => output.to_json_text(),
             Err(error) => error.message.clone(),
         };
         let observed = Observed { failed: result.is_err(), text: &text };
-        if let Some(note) = turn.guardrails.after(tool, arguments, observed) {
-            guardrails::annotate(result, &note.to_string());
+        let note = turn.guardrails.after(signature, observed);
+        drop(turn);
+        match note {
+            Some(note) => guardrails::annotate(result, &note.to_string()),
+            None => result,
         }
     }
 
     /// Says structured output as a text too, where the session passes it on, for whoever looks at
     /// texts only.
-    pub fn say_structure(&self, result: &mut Result<ToolOutput, CallError>) {
-        if self.settings.keeps_structure
-            && let Ok(output) = result
-        {
-            results::say_structure(output);
-        }
+    pub fn say_structure(&self, output: ToolOutput) -> ToolOutput {
+        if self.settings.keeps_structure { results::say_structure(output) } else { output }
     }
 
-    /// Makes each result fit into what the session shows of one; those that are too large are
-    /// kept and previewed.
-    pub fn bound(&self, ended: &mut [Ended]) {
+    /// Makes a result fit into what the session shows of one; one that is too large is kept and
+    /// previewed.
+    pub fn bound(&self, mut ended: Ended) -> Ended {
+        if self.settings.is_one_call {
+            return ended;
+        }
+        let chars_max = ended.chars_max.unwrap_or(usize::MAX);
+        let chars_max = chars_max.min(self.window.result_chars_max);
+        if let Some(returned) = self.returned(&mut ended) {
+            let mut turn_is_no_bound_here = usize::MAX;
+            locked(&self.results).fit(returned, chars_max, &mut turn_is_no_bound_here);
+        }
+        ended
+    }
+
+    /// Makes bounded results fit into what is left of the turn: those that are too large are kept
+    /// and previewed; then what strangers wrote is marked.
+    pub fn show(&self, ended: Ended) -> Outcome {
+        let mut ended = [ended];
+        self.fit(&mut ended);
+        let [ended] = ended;
+        ended.outcome
+    }
+
+    /// As [`Session::show`], of a batch.
+    pub fn show_all(&self, mut ended: Vec<Ended>) -> Vec<Outcome> {
+        self.fit(&mut ended);
+        ended.into_iter().map(|ended| ended.outcome).collect()
+    }
+
+    fn fit(&self, ended: &mut [Ended]) {
         if self.settings.is_one_call {
             return;
         }
-        let mut results = locked(&self.results);
-        for ended in ended {
-            let chars_max = ended.chars_max.unwrap_or(usize::MAX);
-            let chars_max = chars_max.min(self.window.result_chars_max);
-            if let Some(returned) = self.returned(ended) {
-                let mut turn_is_no_bound_here = usize::MAX;
-                results.fit(returned, chars_max, &mut turn_is_no_bound_here);
-            }
-        }
-    }
-
-    /// Makes results fit into what the session shows: those that are too large are kept and
-    /// previewed; then what strangers wrote is marked.
-    pub fn keep(&self, ended: &mut [Ended]) {
-        if self.settings.is_one_call {
-            return;
-        }
-        self.bound(ended);
         let mut turn = locked(&self.turn);
         turn.see_call(&self.window);
         let mut shown: Vec<Returned<'_>> =
             ended.iter_mut().filter_map(|ended| self.returned(ended)).collect();
         locked(&self.results).fit_all(&mut shown, usize::MAX, &mut turn.chars_left);
+        drop(turn);
         for Returned { tool, output, .. } in shown {
             untrusted::wrap(tool, output);
         }

@@ -13,16 +13,18 @@
 
 mod reads;
 mod recent;
+mod signature;
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use toolhost_core::tool::{CallError, Code, Content, ToolOutput};
 
 pub use reads::{Reads, Repeated};
 use recent::{Key, Recent};
+pub use signature::Signature;
 
 /// Tools that only look: called again with the same arguments they show nothing new, unless the
 /// world has changed.
@@ -207,16 +209,17 @@ impl Guardrails {
         *self = Guardrails::new(self.settings.clone());
     }
 
-    /// Tells whether a call must not run, which only hard stops do. The arguments are those that
-    /// the tool would get.
-    pub fn before(&self, tool: &str, arguments: &Map<String, Value>) -> Option<Block> {
+    /// Tells whether a call must not run, which only hard stops do. The signature is of the
+    /// arguments that the tool would get.
+    pub fn before(&self, signature: &Signature<'_>) -> Option<Block> {
         if !self.settings.hard_stop_enabled {
             return None;
         }
-        let (call, after) = (signature(tool, arguments), self.settings.hard_stop_after);
-        let exact = self.exact.get(&call).copied().unwrap_or_default();
+        let Signature { tool, call, .. } = signature;
+        let after = self.settings.hard_stop_after;
+        let exact = self.exact.get(call).copied().unwrap_or_default();
         let same_tool = self.same_tool.get(&digest(tool)).copied().unwrap_or_default();
-        let unchanged = self.no_progress.get(&call).map_or(0, |(_, count)| *count);
+        let unchanged = self.no_progress.get(call).map_or(0, |(_, count)| *count);
         let (pattern, count) = if reached(exact, after.exact_failure) {
             (Pattern::RepeatedExactFailure, exact)
         } else if reached(same_tool, after.same_tool_failure) {
@@ -227,20 +230,15 @@ impl Guardrails {
             return None;
         };
         let message = format!("{} was not run: {}", tool, advice(pattern, count));
-        Some(Block { code: pattern.hard_stop(), count, message, tool: tool.to_owned() })
+        Some(Block { code: pattern.hard_stop(), count, message, tool: (*tool).to_owned() })
     }
 
     /// Counts a call that ran, and returns what is to be said to its result.
     ///
     /// A success ends the failures of its call and of its tool. Of two things to say the graver
     /// one is said: hard stop, same call, same tool.
-    pub fn after(
-        &mut self,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        observed: Observed<'_>,
-    ) -> Option<Note> {
-        let call = signature(tool, arguments);
+    pub fn after(&mut self, signature: &Signature<'_>, observed: Observed<'_>) -> Option<Note> {
+        let Signature { tool, call, .. } = *signature;
         if observed.failed {
             return self.failed(tool, call);
         }
@@ -297,16 +295,23 @@ impl Guardrails {
 
 /// Adds a note to what a model reads: after the last text of an output, as a text of its own if
 /// the output has none, or after the message of an error.
-pub fn annotate(result: &mut Result<ToolOutput, CallError>, note: &str) {
-    let text = match result {
+pub fn annotate(
+    mut result: Result<ToolOutput, CallError>,
+    note: &str,
+) -> Result<ToolOutput, CallError> {
+    let text = match &mut result {
         Err(error) => &mut error.message,
         Ok(output) => match output.content.last_mut() {
             Some(Content::Text(text)) => text,
-            _ => return output.content.push(Content::Text(note.to_owned())),
+            _ => {
+                output.content.push(Content::Text(note.to_owned()));
+                return result;
+            }
         },
     };
     text.push_str("\n\n");
     text.push_str(note);
+    result
 }
 
 /// Tells whether a tool only looks.
@@ -341,15 +346,6 @@ fn increment(counts: &mut Recent<usize>, key: Key) -> usize {
     let count = counts.get(&key).copied().unwrap_or_default() + 1;
     counts.insert(key, count);
     count
-}
-
-/// The identity of a call: tool and arguments, in whatever order their keys stand.
-fn signature(tool: &str, arguments: &Map<String, Value>) -> Key {
-    let mut arguments = Value::Object(arguments.clone());
-    arguments.sort_all_objects();
-    // JSON text has no NUL, so no tool's name can run over into its arguments.
-    let text = arguments.to_string();
-    Sha256::new().chain_update(tool).chain_update([0]).chain_update(text).finalize().into()
 }
 
 fn digest(text: &str) -> Key {

@@ -36,13 +36,11 @@ impl Dispatch {
         let (noting, running): (Vec<_>, Vec<_>) =
             calls.into_iter().map(|call| Noting::new(&self.audit, call)).unzip();
         for run in batch::runs(&kinds) {
-            let mut ended = self.side_by_side(session, &running[run], started, deadline).await;
+            let ended = self.side_by_side(session, &running[run], started, deadline).await;
             // What is too large is kept at once, so that few large results are held here.
-            session.bound(&mut ended);
-            outcomes.extend(ended);
+            outcomes.extend(ended.into_iter().map(|ended| session.bound(ended)));
         }
-        session.keep(&mut outcomes);
-        let outcomes: Vec<Outcome> = outcomes.into_iter().map(|ended| ended.outcome).collect();
+        let outcomes = session.show_all(outcomes);
         for ((noting, running), outcome) in noting.into_iter().zip(running).zip(&outcomes) {
             log(outcome);
             noting.done(running, outcome);

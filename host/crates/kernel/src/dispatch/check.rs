@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Arguments, Dispatch, fault, too_late};
+use super::arguments::Arguments;
+use super::{Dispatch, fault, too_late};
 use crate::checker::{Given, Unchecked};
 use crate::registry::Entry;
 use crate::session::Session;

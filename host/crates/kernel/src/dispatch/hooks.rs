@@ -126,19 +126,19 @@ impl<'a> Hooked<'a> {
         ask(session, question, key, time_max).await
     }
 
-    /// Lets hooks hear of the end of a call, and replace its answer.
+    /// Lets hooks hear of the end of a call; returns its answer, which they may have replaced.
     pub(super) async fn after(
         &self,
         arguments: &str,
-        result: &mut Result<ToolOutput, CallError>,
+        result: Result<ToolOutput, CallError>,
         duration: Duration,
         output_bytes_max: usize,
-    ) {
+    ) -> Result<ToolOutput, CallError> {
         let hears = |event| self.hearing(event).next().is_some();
         if !hears(HookEvent::PostCall) && !hears(HookEvent::Transform) {
-            return;
+            return result;
         }
-        let (code, text) = match &*result {
+        let (code, text) = match &result {
             Ok(output) => (None, output.to_json_text()),
             Err(error) => (Some(error.code), error.to_json().to_string()),
         };
@@ -151,7 +151,7 @@ impl<'a> Hooked<'a> {
             }
         }
         if code.is_some() {
-            return;
+            return result;
         }
         for (source, hooks) in self.hearing(HookEvent::Transform) {
             match hooks.transform(self.call(HookEvent::Transform, source, arguments), outcome).await
@@ -159,8 +159,7 @@ impl<'a> Hooked<'a> {
                 Ok(None) => {}
                 Ok(Some(text)) if text.len() <= output_bytes_max => {
                     let content = vec![Content::Text(text)];
-                    *result = Ok(ToolOutput { content, ..ToolOutput::default() });
-                    return;
+                    return Ok(ToolOutput { content, ..ToolOutput::default() });
                 }
                 Ok(Some(text)) => tracing::warn!(
                     "the hook `transform` of {source} returned {} bytes, more than `output_bytes_max` of {output_bytes_max}; the answer stays as it was",
@@ -171,6 +170,7 @@ impl<'a> Hooked<'a> {
                 ),
             }
         }
+        result
     }
 }
 

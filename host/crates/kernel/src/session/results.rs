@@ -303,12 +303,13 @@ impl Returned<'_> {
 }
 
 /// Says structured output as a text too, unless one says it.
-pub(super) fn say_structure(output: &mut ToolOutput) {
-    let ToolOutput { content, structured: Some(structured), .. } = output else { return };
+pub(super) fn say_structure(mut output: ToolOutput) -> ToolOutput {
+    let Some(structured) = &output.structured else { return output };
     let says_so = |block: &Content| matches!(block, Content::Json(text) | Content::Text(text) if text == structured);
-    if !content.iter().any(says_so) {
-        content.push(Content::Json(structured.clone()));
+    if !output.content.iter().any(says_so) {
+        output.content.push(Content::Json(structured.clone()));
     }
+    output
 }
 
 fn is_pinned(tool: &str) -> bool {

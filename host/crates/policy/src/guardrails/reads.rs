@@ -17,16 +17,16 @@ use sha2::{Digest, Sha256};
 use toolhost_core::tool::{CallError, Code, Content, ToolOutput};
 
 use super::recent::{Key, Recent};
-use super::{annotate, signature};
+use super::{Signature, annotate};
 
 /// The tool whose results are compared.
-const READ: &str = "read_file";
+pub(super) const READ: &str = "read_file";
 /// The other tool of the rule of calls in a row.
-const SEARCH: &str = "search_files";
+pub(super) const SEARCH: &str = "search_files";
 /// What `read_file` takes for an `offset` that is not given.
-const OFFSET_DEFAULT: u64 = 1;
+pub(super) const OFFSET_DEFAULT: u64 = 1;
 /// What `read_file` takes for a `limit` that is not given.
-const LIMIT_DEFAULT: u64 = 500;
+pub(super) const LIMIT_DEFAULT: u64 = 500;
 /// The same calls in a row from which on the result carries a warning.
 const IN_A_ROW_WARN: usize = 3;
 /// The same calls in a row from which on the call is refused.
@@ -63,9 +63,9 @@ impl Reads {
     /// Tells whether a call must not run. It has to be asked before every call that would run,
     /// whatever the tool, because any other call ends a row.
     ///
-    /// The arguments are coerced ones; `offset` and `limit` have `read_file`'s defaults.
-    pub fn before(&mut self, tool: &str, arguments: &Map<String, Value>) -> Option<Repeated> {
-        let Some(key) = key(tool, arguments) else {
+    /// Which call it is, its signature says.
+    pub fn before(&mut self, signature: &Signature<'_>) -> Option<Repeated> {
+        let Signature { tool, read: Some(key), .. } = *signature else {
             self.last = None;
             return None;
         };
@@ -85,19 +85,20 @@ impl Reads {
         Some(Repeated { count, message })
     }
 
-    /// Counts a read or a search that ran, and replaces or annotates its result where a rule
-    /// says so. Other calls pass.
+    /// Counts a read or a search that ran, and returns its result, replaced or annotated where a
+    /// rule says so. Other calls pass.
     pub fn after(
         &mut self,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        result: &mut Result<ToolOutput, CallError>,
-    ) {
-        let Some(key) = key(tool, arguments) else {
-            return;
+        signature: &Signature<'_>,
+        result: Result<ToolOutput, CallError>,
+    ) -> Result<ToolOutput, CallError> {
+        let Signature { tool, read: Some(key), .. } = *signature else {
+            return result;
         };
-        if tool == READ && self.replace(key, result) {
-            return;
+        if tool == READ
+            && let Some(replaced) = self.replaced(key, &result)
+        {
+            return replaced;
         }
         // Calls that run beside each other may have begun in between; they end the row.
         let count = match &mut self.last {
@@ -105,15 +106,16 @@ impl Reads {
                 *count += 1;
                 *count
             }
-            _ => return,
+            _ => return result,
         };
-        if count >= IN_A_ROW_WARN {
-            let warning = format!(
-                "You have called {tool} with the same arguments {count} times in a row. Use what \
-                 it has returned; the next such call will be refused."
-            );
-            warn(result, &warning);
+        if count < IN_A_ROW_WARN {
+            return result;
         }
+        let warning = format!(
+            "You have called {tool} with the same arguments {count} times in a row. Use what \
+                 it has returned; the next such call will be refused."
+        );
+        warn(result, &warning)
     }
 
     /// Forgets everything. It is for the moment when a context is compressed: what was shown
@@ -123,11 +125,15 @@ impl Reads {
         self.last = None;
     }
 
-    /// Applies the rule of the same read, and tells whether it did anything.
-    fn replace(&mut self, key: Key, result: &mut Result<ToolOutput, CallError>) -> bool {
+    /// What the rule of the same read says in place of a result, if it says anything.
+    fn replaced(
+        &mut self,
+        key: Key,
+        result: &Result<ToolOutput, CallError>,
+    ) -> Option<Result<ToolOutput, CallError>> {
         let Ok(output) = result else {
             self.seen.remove(&key);
-            return false;
+            return None;
         };
         let shown: Key = Sha256::digest(output.to_json_text()).into();
         let times = match self.seen.get(&key) {
@@ -136,28 +142,10 @@ impl Reads {
         };
         self.seen.insert(key, (shown, times));
         match times {
-            1 => return false,
-            2 => *result = Ok(unchanged()),
-            _ => *result = Err(already_read(times)),
+            1 => None,
+            2 => Some(Ok(unchanged())),
+            _ => Some(Err(already_read(times))),
         }
-        true
-    }
-}
-
-/// The identity of a read or a search; none for other tools.
-fn key(tool: &str, arguments: &Map<String, Value>) -> Option<Key> {
-    match tool {
-        SEARCH => Some(signature(tool, arguments)),
-        READ => {
-            let argument = |name: &str| arguments.get(name).filter(|value| !value.is_null());
-            let or = |name: &str, default: u64| argument(name).cloned().unwrap_or(json!(default));
-            let mut region = Map::new();
-            region.insert("path".to_owned(), argument("path").cloned().unwrap_or_default());
-            region.insert("offset".to_owned(), or("offset", OFFSET_DEFAULT));
-            region.insert("limit".to_owned(), or("limit", LIMIT_DEFAULT));
-            Some(signature(tool, &region))
-        }
-        _ => None,
     }
 }
 
@@ -183,17 +171,17 @@ fn already_read(times: usize) -> CallError {
 
 /// Adds a warning as the member `_warning` of an answer that is one JSON object, otherwise as a
 /// text.
-fn warn(result: &mut Result<ToolOutput, CallError>, warning: &str) {
-    if let Ok(output) = result
+fn warn(mut result: Result<ToolOutput, CallError>, warning: &str) -> Result<ToolOutput, CallError> {
+    if let Ok(output) = &mut result
         && let [Content::Json(text)] = output.content.as_mut_slice()
         && let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(text)
         && !object.contains_key("_warning")
     {
         object.insert("_warning".to_owned(), json!(warning));
         *text = Value::Object(object).to_string();
-        return;
+        return result;
     }
-    annotate(result, warning);
+    annotate(result, warning)
 }
 
 #[cfg(test)]
@@ -212,12 +200,11 @@ mod tests {
     /// Calls as dispatch does, and returns what the model reads, or `None` if it was refused.
     fn call(reads: &mut Reads, tool: &str, arguments: Value, content: &str) -> Option<Value> {
         let arguments = object(arguments);
-        if reads.before(tool, &arguments).is_some() {
+        let signature = Signature::new(tool, &arguments);
+        if reads.before(&signature).is_some() {
             return None;
         }
-        let mut result = page(content);
-        reads.after(tool, &arguments, &mut result);
-        Some(match result {
+        Some(match reads.after(&signature, page(content)) {
             Ok(output) => serde_json::from_str(&output.to_json_text()).expect("JSON"),
             Err(error) => error.to_json(),
         })
@@ -277,8 +264,9 @@ mod tests {
         reads.reset();
         assert!(fresh(&mut reads));
         assert!(!fresh(&mut reads));
-        let mut failure = Err(CallError::new(Code::Failed, "not found"));
-        reads.after(READ, &object(json!({ "path": "a" })), &mut failure);
+        let failure = Err(CallError::new(Code::Failed, "not found"));
+        let arguments_of_a = object(json!({ "path": "a" }));
+        let failure = reads.after(&Signature::new(READ, &arguments_of_a), failure);
         assert_eq!(failure, Err(CallError::new(Code::Failed, "not found")));
         assert!(fresh(&mut reads));
     }
@@ -293,7 +281,8 @@ mod tests {
         assert!(!warned(search(&mut reads)));
         assert!(warned(search(&mut reads)));
         assert_eq!(search(&mut reads), None);
-        let refused = reads.before(SEARCH, &object(arguments())).expect("refused");
+        let again = object(arguments());
+        let refused = reads.before(&Signature::new(SEARCH, &again)).expect("refused");
         assert_eq!(refused.count, 5);
         assert_eq!(refused.to_error().to_json()["already_called"], 5);
         assert!(refused.message.starts_with("BLOCKED: You have called search_files with the same"));
@@ -327,12 +316,12 @@ mod tests {
         let mut reads = Reads::default();
         let (one, two) = (object(json!({ "pattern": "1" })), object(json!({ "pattern": "2" })));
         for _ in 0..5 {
-            assert_eq!(reads.before(SEARCH, &one), None);
-            assert_eq!(reads.before(SEARCH, &two), None);
-            for arguments in [&one, &two] {
-                let mut result = page("hits");
-                reads.after(SEARCH, arguments, &mut result);
-                assert_eq!(result, page("hits"));
+            let both = [&one, &two].map(|arguments| Signature::new(SEARCH, arguments));
+            for signature in &both {
+                assert_eq!(reads.before(signature), None);
+            }
+            for signature in &both {
+                assert_eq!(reads.after(signature, page("hits")), page("hits"));
             }
         }
     }
@@ -340,9 +329,8 @@ mod tests {
     #[test]
     fn a_warning_goes_where_it_can() {
         let check = |content: Content, expected: &str| {
-            let mut result = Ok(ToolOutput { content: vec![content], ..ToolOutput::default() });
-            warn(&mut result, "W");
-            assert_eq!(result.expect("an output").to_json_text(), expected);
+            let result = Ok(ToolOutput { content: vec![content], ..ToolOutput::default() });
+            assert_eq!(warn(result, "W").expect("an output").to_json_text(), expected);
         };
         check(Content::Json(r#"{"b":1,"a":2}"#.into()), r#"{"b":1,"a":2,"_warning":"W"}"#);
         check(Content::Text("x".into()), r#"{"result":"x\n\nW"}"#);
@@ -350,8 +338,7 @@ mod tests {
             Content::Json("[1]".into()),
             r#"{"content":[{"type":"json","json":[1]},{"type":"text","text":"W"}]}"#,
         );
-        let mut error = Err(CallError::new(Code::Failed, "no"));
-        warn(&mut error, "W");
-        assert_eq!(error.expect_err("an error").message, "no\n\nW");
+        let error = Err(CallError::new(Code::Failed, "no"));
+        assert_eq!(warn(error, "W").expect_err("an error").message, "no\n\nW");
     }
 }

@@ -1,6 +1,6 @@
 //! A turn as it goes by, and what the guardrails say to it.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::*;
 
@@ -14,7 +14,9 @@ fn fails(
     arguments: Value,
 ) -> Option<(&'static str, usize)> {
     let observed = Observed { failed: true, text: "no" };
-    guardrails.after(tool, &object(arguments), observed).map(|note| (note.code, note.count))
+    guardrails
+        .after(&Signature::new(tool, &object(arguments)), observed)
+        .map(|note| (note.code, note.count))
 }
 
 fn returns(
@@ -24,7 +26,9 @@ fn returns(
     text: &str,
 ) -> Option<(&'static str, usize)> {
     let observed = Observed { failed: false, text };
-    guardrails.after(tool, &object(arguments), observed).map(|note| (note.code, note.count))
+    guardrails
+        .after(&Signature::new(tool, &object(arguments)), observed)
+        .map(|note| (note.code, note.count))
 }
 
 fn hard() -> Guardrails {
@@ -41,7 +45,11 @@ fn the_same_failing_call_is_warned_of_from_the_second_time_on() {
     assert_eq!(fails(&mut guardrails, "t", reordered()), Some((code, 2)));
     for count in 3..20 {
         assert_eq!(fails(&mut guardrails, "t", arguments()), Some((code, count)));
-        assert_eq!(guardrails.before("t", &object(arguments())), None, "hard stops are opt-in");
+        assert_eq!(
+            guardrails.before(&Signature::new("t", &object(arguments()))),
+            None,
+            "hard stops are opt-in"
+        );
     }
 }
 
@@ -92,10 +100,10 @@ fn the_sixth_same_failing_call_is_refused() {
     let mut guardrails = hard();
     let arguments = object(json!({}));
     for _ in 0..5 {
-        assert_eq!(guardrails.before("t", &arguments), None);
+        assert_eq!(guardrails.before(&Signature::new("t", &arguments)), None);
         fails(&mut guardrails, "t", json!({}));
     }
-    let block = guardrails.before("t", &arguments).expect("refused");
+    let block = guardrails.before(&Signature::new("t", &arguments)).expect("refused");
     let message = "t was not run: 5 failures of this call with the same arguments; read the \
                    error, then change the arguments or the approach, or say what is in the way";
     assert_eq!(
@@ -111,9 +119,9 @@ fn the_sixth_same_failing_call_is_refused() {
             },
         })
     );
-    assert_eq!(guardrails.before("t", &object(json!({ "a": 1 }))), None);
+    assert_eq!(guardrails.before(&Signature::new("t", &object(json!({ "a": 1 })))), None);
     guardrails.begin_turn();
-    assert_eq!(guardrails.before("t", &arguments), None);
+    assert_eq!(guardrails.before(&Signature::new("t", &arguments)), None);
 }
 
 #[test]
@@ -122,9 +130,10 @@ fn a_tool_that_failed_eight_times_is_refused() {
     for number in 1..=7 {
         fails(&mut guardrails, "t", json!({ "n": number }));
     }
-    assert_eq!(guardrails.before("t", &object(json!({}))), None);
+    assert_eq!(guardrails.before(&Signature::new("t", &object(json!({})))), None);
     let observed = Observed { failed: true, text: "no" };
-    let note = guardrails.after("t", &object(json!({})), observed).expect("a note");
+    let note =
+        guardrails.after(&Signature::new("t", &object(json!({}))), observed).expect("a note");
     assert!(note.hard_stop);
     assert_eq!(
         note.to_string(),
@@ -132,9 +141,10 @@ fn a_tool_that_failed_eight_times_is_refused() {
          in this turn: 8 failures of this tool in a row, with any arguments; find out why it \
          fails, use another tool, or say what is in the way]"
     );
-    let block = guardrails.before("t", &object(json!({ "n": 99 }))).expect("refused");
+    let block =
+        guardrails.before(&Signature::new("t", &object(json!({ "n": 99 })))).expect("refused");
     assert_eq!((block.code, block.count), ("same_tool_failure_halt", 8));
-    assert_eq!(guardrails.before("other", &object(json!({}))), None);
+    assert_eq!(guardrails.before(&Signature::new("other", &object(json!({})))), None);
 }
 
 #[test]
@@ -142,12 +152,12 @@ fn a_look_that_showed_the_same_five_times_is_refused() {
     let mut guardrails = hard();
     let arguments = object(json!({ "q": 1 }));
     for _ in 0..5 {
-        assert_eq!(guardrails.before("web_search", &arguments), None);
+        assert_eq!(guardrails.before(&Signature::new("web_search", &arguments)), None);
         returns(&mut guardrails, "web_search", json!({ "q": 1 }), "same");
     }
-    let block = guardrails.before("web_search", &arguments).expect("refused");
+    let block = guardrails.before(&Signature::new("web_search", &arguments)).expect("refused");
     assert_eq!((block.code, block.count), ("idempotent_no_progress_block", 5));
-    assert_eq!(guardrails.before("web_search", &object(json!({ "q": 2 }))), None);
+    assert_eq!(guardrails.before(&Signature::new("web_search", &object(json!({ "q": 2 })))), None);
 }
 
 #[test]
@@ -161,7 +171,7 @@ fn warnings_can_be_switched_off_alone() {
     for _ in 0..5 {
         assert_eq!(fails(&mut guardrails, "t", json!({})), None);
     }
-    assert!(guardrails.before("t", &object(json!({}))).is_some());
+    assert!(guardrails.before(&Signature::new("t", &object(json!({})))).is_some());
 }
 
 #[test]
@@ -173,7 +183,7 @@ fn a_threshold_of_zero_refuses_no_first_call() {
         hard_stop_after: none,
         ..GuardrailSettings::default()
     });
-    assert_eq!(guardrails.before("t", &object(json!({}))), None);
+    assert_eq!(guardrails.before(&Signature::new("t", &object(json!({})))), None);
     assert_eq!(returns(&mut guardrails, "t", json!({}), "ok"), None);
     assert_eq!(fails(&mut guardrails, "t", json!({})), Some(("same_tool_failure_halt", 1)));
 }
@@ -183,13 +193,14 @@ fn a_warning_is_written_as_a_suffix() {
     let mut guardrails = Guardrails::new(GuardrailSettings::default());
     fails(&mut guardrails, "t", json!({}));
     let observed = Observed { failed: true, text: "no" };
-    let note = guardrails.after("t", &object(json!({})), observed).expect("a note");
+    let note =
+        guardrails.after(&Signature::new("t", &object(json!({}))), observed).expect("a note");
     let suffix = "[Tool loop warning: repeated_exact_failure_warning; count=2; t: 2 failures of \
                   this call with the same arguments; read the error, then change the arguments \
                   or the approach, or say what is in the way]";
     assert_eq!(note.to_string(), suffix);
-    let mut result = Err(CallError::new(Code::Failed, "no"));
-    annotate(&mut result, &note.to_string());
+    let result = Err(CallError::new(Code::Failed, "no"));
+    let result = annotate(result, &note.to_string());
     assert_eq!(result.expect_err("an error").message, format!("no\n\n{suffix}"));
 }
 
@@ -210,7 +221,8 @@ fn reads_and_guardrails_do_not_both_speak() {
         (Guardrails::new(GuardrailSettings::default()), Reads::default());
     let mut voices = |tool: &str| {
         let arguments = object(json!({ "path": "a" }));
-        let block = reads.before(tool, &arguments);
+        let signature = Signature::new(tool, &arguments);
+        let block = reads.before(&signature);
         if block.is_some() {
             return "refused by reads";
         }
@@ -218,13 +230,12 @@ fn reads_and_guardrails_do_not_both_speak() {
             content: vec![Content::Json(r#"{"content":"same"}"#.to_owned())],
             ..ToolOutput::default()
         };
-        let mut result = Ok(page.clone());
-        reads.after(tool, &arguments, &mut result);
+        let result = reads.after(&signature, Ok(page.clone()));
         let (failed, text) = match &result {
             Ok(output) => (false, output.to_json_text()),
             Err(error) => (true, error.to_json().to_string()),
         };
-        let note = guardrails.after(tool, &arguments, Observed { failed, text: &text });
+        let note = guardrails.after(&signature, Observed { failed, text: &text });
         match (result == Ok(page), note) {
             (true, None) => "none",
             (false, None) => "reads",

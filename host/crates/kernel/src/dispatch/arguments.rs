@@ -1,0 +1,48 @@
+//! The arguments of a call, as text and as value; both say the same once they were read.
+
+use serde_json::{Map, Value};
+
+use toolhost_core::limits::Limits;
+use toolhost_core::tool::CallError;
+use toolhost_schema::arguments::{self, Read};
+
+/// Arguments on their way from the caller's text to what the tool gets.
+#[derive(Default)]
+pub(super) struct Arguments {
+    pub(super) text: String,
+    /// Nothing, until the text was read.
+    pub(super) value: Map<String, Value>,
+    /// What was repaired in them, each in one sentence.
+    pub(super) repairs: Vec<String>,
+}
+
+impl Arguments {
+    /// As the caller wrote them, not read yet.
+    pub(super) fn written(text: String) -> Arguments {
+        Arguments { text, ..Arguments::default() }
+    }
+
+    /// Reads the text, repairing what can be repaired.
+    pub(super) fn read(&mut self, limits: &Limits) -> Result<(), CallError> {
+        let Read { value, repairs } = arguments::parse(&self.text, limits)?;
+        self.value = value;
+        if !repairs.is_empty() || self.text.trim().is_empty() {
+            self.write();
+        }
+        self.repairs.extend(repairs);
+        Ok(())
+    }
+
+    /// Gives values the types that the schema declares.
+    pub(super) fn coerce(&mut self, parameters: &Value) {
+        let coerced = arguments::coerce(&mut self.value, parameters);
+        if arguments::leave_out_nulls(&mut self.value, parameters) || coerced {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        // A map of JSON values is JSON.
+        self.text = serde_json::to_string(&self.value).unwrap_or_default();
+    }
+}
