@@ -400,7 +400,7 @@ fn build(entry: &Entry, caller: &str) -> Option<Build> {
 
 /// Tells whether an error is the plugin's own fault.
 fn counts(error: &CallError) -> bool {
-    let by = |limit: &str| error.details.get("limit").is_some_and(|by| by == limit);
+    let by = |limit: &str| error.limit() == Some(limit);
     match error.code {
         Code::Trap => true,
         Code::Memory => !by(Limits::MEMORY_ALL),

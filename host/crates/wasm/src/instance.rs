@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
-use wasmtime::Trap;
+use wasmtime::{PoolConcurrencyLimitError, Trap};
 
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
@@ -392,10 +392,10 @@ pub(super) fn stopped(
         CallError::new(Code::Memory, format!("stopped: {}", denied.message()))
             .with("limit", denied.limit())
     } else if chain.contains("too much data is being copied") {
-        // wasmtime has no type for this error, nor for the next.
+        // wasmtime has no type for this error.
         let given = format!("more than {transfer_bytes_max}");
         convert::too_large(&given, limits.output_bytes_max.0)
-    } else if chain.contains("maximum concurrent") {
+    } else if error.is::<PoolConcurrencyLimitError>() {
         CallError::new(Code::Internal, "the host has no room for another guest")
     } else {
         CallError::new(Code::Trap, format!("the tool crashed: {}", crash(error)))

@@ -76,6 +76,11 @@ impl CallError {
         if self.by_tool { Class::Failed } else { self.code.class() }
     }
 
+    /// The limit that stopped the call, by its name in `toolhost.toml`, if one did.
+    pub fn limit(&self) -> Option<&str> {
+        self.details.get("limit").and_then(Value::as_str)
+    }
+
     /// Adds a member to the error object.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> CallError {

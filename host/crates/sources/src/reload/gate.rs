@@ -80,7 +80,7 @@ async fn run(tool: &Arc<dyn Tool>, one: &Example, limits: &Limits) -> Result<(),
 fn is_of_the_host(error: &CallError) -> bool {
     match error.code {
         Code::Busy | Code::Internal => true,
-        Code::Memory => error.message.contains("memory_all_bytes_max"),
+        Code::Memory => error.limit() == Some(Limits::MEMORY_ALL),
         _ => false,
     }
 }
