@@ -139,17 +139,18 @@ fn what_is_not_there_yet_is_not_granted_either() {
     // Where `make install` will write, behind a link that leads nowhere yet.
     symlink("../../gone/sdk", home.join(".local/share/toolhost/sdk")).expect("a link");
     fs::create_dir(home.join(".local/gone")).expect("made");
-    let grant = |folder: &str, toolhost_home: Option<&Path>| {
+    let granted = |folder: &str, access: &str, toolhost_home: Option<&Path>| {
         let mut command: Command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
         command.env_remove("TOOLHOST_HOME");
         let output = command
             .envs(toolhost_home.map(|home| ("TOOLHOST_HOME", home)))
             .env("HOME", &home)
-            .args(["grant", "probe", "--dir", &format!("{}:rw", home.join(folder).display())])
+            .args(["grant", "probe", "--dir", &format!("{}:{access}", home.join(folder).display())])
             .output()
             .expect("the program");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
+    let grant = |folder: &str, toolhost_home| granted(folder, "rw", toolhost_home);
     let places = ["", ".local", ".local/share", ".local/share/toolhost", ".local/gone", ".cargo"];
     for folder in places.into_iter().chain([".cargo/bin"]) {
         let (code, said) = grant(folder, None);
@@ -160,6 +161,14 @@ fn what_is_not_there_yet_is_not_granted_either() {
     for folder in [".local/share/toolhost", ".cargo/bin", ".config"] {
         let (code, said) = grant(folder, Some(lab.home()));
         assert!(code == Some(2) && said.contains("cannot be granted"), "{folder}: {said}");
+    }
+    // Secrets and grants lie in some, which are not to be read either.
+    for folder in ["", ".local", ".local/state", ".config", ".cache"] {
+        let (code, said) = granted(folder, "ro", Some(lab.home()));
+        assert!(code == Some(2) && said.contains("has without TOOLHOST_HOME"), "{folder}: {said}");
+    }
+    for folder in [".local/share", ".local/share/toolhost", "notes"] {
+        assert_eq!(granted(folder, "ro", Some(lab.home())), (Some(0), String::new()), "{folder}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where this user's files are, from the environment; and the settings of a host from them.
 
+mod own_places;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -25,7 +27,7 @@ use toolhost_state::lock::{self, LockError};
 use toolhost_state::read::{self, Place, Problem, ReadError};
 use toolhost_state::secret::{Keyring, SECRETS_FILE, SecretStore};
 use toolhost_wasm::script::Language;
-use toolhost_wasm::{self as plugin, DirectoryRules, RunnerPlaces, Secrets};
+use toolhost_wasm::{self as plugin, RunnerPlaces, Secrets};
 
 /// The file an operator writes.
 pub(super) const CONFIG_FILE: &str = "toolhost.toml";
@@ -182,7 +184,11 @@ impl Home {
             secrets,
             egress: EgressSettings::default(),
             runners: self.runners(),
-            directories: self.directory_rules(&folders, &absolute(&self.operators_file(global))?),
+            directories: own_places::rules(
+                self,
+                &folders,
+                &absolute(&self.operators_file(global))?,
+            ),
             folders,
             config,
             cache: Some(self.components()),
@@ -243,81 +249,6 @@ impl Home {
             ui::error_line(&format!("warning: no secret can be used: {error}"));
             Secrets::new()
         }))
-    }
-
-    /// The places of the host's own, which no grant may touch; and where `.` is.
-    fn directory_rules(&self, folders: &[Folder], operators_file: &Path) -> DirectoryRules {
-        let working = env::current_dir().and_then(fs::canonicalize).ok();
-        let mut rules = DirectoryRules { own: Vec::new(), working };
-        rules.keep(&self.config_file, "toolhost's configuration", false);
-        rules.keep(operators_file, "toolhost's configuration", false);
-        rules.keep(&self.state, "toolhost's state", false);
-        rules.keep(&self.cache, "toolhost's cache", false);
-        for folder in folders {
-            rules.keep(&folder.path, "plugins", true);
-        }
-        for (place, what) in self.running() {
-            rules.keep(&place, what, true);
-        }
-        rules
-    }
-
-    /// What runs here, and what that and later builds are made of: whoever could write there could
-    /// do whatever this user can.
-    fn running(&self) -> Vec<(PathBuf, &'static str)> {
-        const PROGRAM: &str = "the program toolhost";
-        const SOURCES: &str = "what toolhost is built of";
-        const BUILDING: &str = "what plugins are built with";
-        let mut places = Vec::new();
-        if let Ok(program) = env::current_exe() {
-            let above: Vec<&Path> = program.ancestors().skip(1).take(2).collect();
-            places.push((program.clone(), PROGRAM));
-            if let [folder, rest @ ..] = above.as_slice() {
-                // Not all that a user has, where it lies right in their home.
-                let is_home =
-                    variable("HOME").is_some_and(|home| Path::new(&home).starts_with(folder));
-                if !is_home && folder.parent().is_some() {
-                    places.push(((*folder).to_owned(), PROGRAM));
-                }
-                // Cargo marks its target folder so.
-                let target = rest.first().filter(|target| target.join("CACHEDIR.TAG").is_file());
-                places.extend(target.map(|target| ((*target).to_owned(), SOURCES)));
-            }
-        }
-        let checkout = Path::new(BUILT_FROM);
-        if checkout.join("host/Cargo.toml").is_file() && checkout.join("sdk").is_dir() {
-            places.push((checkout.to_owned(), SOURCES));
-        }
-        // Where `make install` puts the program, whichever one runs here.
-        let roots = [variable("CARGO_INSTALL_ROOT"), variable("CARGO_HOME")];
-        let roots = roots.into_iter().flatten().map(PathBuf::from);
-        let usual = variable("HOME").map(|home| Path::new(&home).join(".cargo"));
-        for root in roots.chain(usual) {
-            // The sources of what is built lie there, too.
-            for of_cargo in ["registry", "git"] {
-                places.push((root.join(of_cargo), BUILDING));
-            }
-            places.push((root.join("bin"), "what cargo installs"));
-        }
-        let usual = variable("HOME").map(|home| Path::new(&home).join(".rustup"));
-        let rustup = variable("RUSTUP_HOME").map(PathBuf::from);
-        places.extend(rustup.into_iter().chain(usual).map(|root| (root, BUILDING)));
-        // What others have that run without TOOLHOST_HOME.
-        if let Ok(Home { config_file, state, cache, data, .. }) = Home::in_xdg_folders() {
-            const ELSEWHERE: &str = "what toolhost has without TOOLHOST_HOME";
-            places.extend([config_file, state, cache, data].map(|place| (place, ELSEWHERE)));
-        }
-        places.push((self.runners.clone(), "what runs scripts"));
-        let sdks = [checkout.join("sdk"), checkout.join("wit"), self.data.join("sdk")];
-        places
-            .extend(sdks.into_iter().chain([self.data.join("wit")]).map(|place| (place, BUILDING)));
-        for tools in self.tools() {
-            // `make install` puts links there.
-            let each = Language::ALL.map(|language| (tools.join(language.word()), BUILDING));
-            places.push((tools, BUILDING));
-            places.extend(each);
-        }
-        places
     }
 
     /// The file that an operator writes: the one named on the command line, or the user's.
@@ -403,12 +334,12 @@ impl Home {
     }
 }
 
-/// The keyring of this session; none if the user wants none.
 /// Where it is recorded beside this program what `make` built.
 fn built() -> Option<PathBuf> {
     Some(env::current_exe().ok()?.parent()?.join("bundled"))
 }
 
+/// The keyring of this session; none if the user wants none.
 fn keyring() -> Result<Keyring, Failure> {
     match variable("TOOLHOST_KEYRING") {
         None => {}
