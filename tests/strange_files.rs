@@ -158,6 +158,39 @@ fn a_folder_of_plugins_that_leads_out_is_not_read() {
 }
 
 #[test]
+fn a_folder_that_is_named_leads_nowhere_else_by_how_it_is_written() {
+    let lab = Lab::new();
+    let outside = canary(&lab);
+    symlink(&outside, lab.work().join("evil")).expect("a link");
+    fs::write(lab.work().join("mine.py"), "").expect("written");
+    let before = fs::read_dir(&outside).expect("a folder").count();
+    for folder in ["evil", "evil/", "evil//", "evil/.", "./evil/", "evil/folder", "evil/folder/.."] {
+        let listed = lab.run(&["list", "--plugins", folder]);
+        assert!(listed.contains("leads out of its project by a link"), "{folder}: {listed}");
+        assert!(!listed.contains("credentials") && !listed.contains("x.wasm"), "{listed}");
+        let build = ["build", "./mine.py", "--yes", "--out", folder];
+        let dev = ["dev", "./mine.py", "--yes", "--once", "--out", folder];
+        let new = ["new", "fresh", "--lang", "python", "--dir", folder];
+        for arguments in [&build[..], &dev[..], &new[..]] {
+            let said = lab.run(arguments);
+            assert!(said.starts_with("exit 2"), "{arguments:?}: {said}");
+            assert!(said.contains("leads out of its project by a link"), "{arguments:?}: {said}");
+        }
+    }
+    let said = lab.run(&["new", "fresh", "--lang", "python", "--dir", "evil/none/deep"]);
+    assert!(said.starts_with("exit 2") && said.contains("leads out of its project"), "{said}");
+    let said = lab.run(&["build", "./mine.py", "--yes", "--out", "evil/none/deep"]);
+    assert!(said.starts_with("exit 2") && said.contains("leads out of its project"), "{said}");
+    assert_eq!(fs::read_dir(&outside).expect("a folder").count(), before);
+    // Within the project a link leads where it likes.
+    fs::create_dir(lab.work().join("parts")).expect("made");
+    symlink("parts", lab.work().join("link")).expect("a link");
+    let made = lab.run(&["new", "fresh", "--lang", "python", "--dir", "link/"]);
+    assert!(made.starts_with("exit 0"), "{made}");
+    assert!(!lab.run(&["list", "--plugins", "link/"]).contains("leads out"));
+}
+
+#[test]
 fn a_configuration_that_is_no_file_is_ignored_by_name() {
     let lab = Lab::new();
     let file = lab.work().join("toolhost.toml");

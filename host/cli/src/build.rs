@@ -74,6 +74,7 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     }
     source::may_build(ui, &home, &real, arguments.yes)?;
     source::may_write(out)?;
+    super::new::stays_in_project(Some(&home), "--out", out)?;
     let request = BuildRequest {
         source: real,
         out: out.clone(),

@@ -11,8 +11,11 @@ use super::home::Home;
 use super::source;
 use super::ui::{self, Ui};
 use toolhost_author::{self as author, Language, ScaffoldError, ScaffoldRequest, Scaffolded};
+use toolhost_core::text;
 use toolhost_policy::authority::quoted;
+use toolhost_sources::reload;
 use toolhost_state::lock::{self, Consent};
+use toolhost_state::read::Place;
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
 pub(super) const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -51,6 +54,7 @@ fn language_parser() -> impl TypedValueParser<Value = Language> {
 pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
     // Also without a home, as long as the checkout is there.
     let home = Home::from_environment().ok();
+    stays_in_project(home.as_ref(), "--dir", &given.dir)?;
     let around = Around::find(home.as_ref(), given);
     let others = match &home {
         Some(home) => home.building().sdks,
@@ -93,6 +97,30 @@ pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
     ui.line(&format!("Its SDK is in {}.", made.sdk.display()))?;
     ui.line("\nNext:")?;
     next.iter().try_for_each(|command| ui.line(&format!("  {command}")))
+}
+
+/// Makes sure that no stranger's link leads what is made in a folder, which need not be there yet, out of
+/// the project that the link lies in.
+pub(super) fn stays_in_project(
+    home: Option<&Home>,
+    flag: &str,
+    into: &Path,
+) -> Result<(), Failure> {
+    let own = home.map(Home::folders).unwrap_or_default();
+    // Of the way to what is to be made there.
+    let leads_out = Place::of_links(&own, &into.join("new"));
+    let leads_out = leads_out.map_err(|error| Failure::usage(error.to_string()))?;
+    if leads_out.is_none() {
+        return Ok(());
+    }
+    let shown = text::one_line(&into.display().to_string());
+    let failure = Failure::usage(format!(
+        "{shown} leads out of its project by a link, so nothing is made there"
+    ));
+    Err(match fs::canonicalize(into).ok().as_deref().and_then(reload::typed) {
+        Some(real) => failure.hint(format!("if that folder is meant, name it: `{flag} {real}`")),
+        None => failure,
+    })
 }
 
 /// What the new folder lies in that looks like a checkout of toolhost.

@@ -81,7 +81,11 @@ impl Folder {
         if self.origin != Origin::Project {
             return Ok(Place::Own);
         }
-        let place = Place::of_plugins(&self.path).map_err(|error| error.to_string())?;
+        let unknown = |error: std::io::Error| error.to_string();
+        let place = match Place::of_links(&[], &self.path).map_err(unknown)? {
+            Some(place) => place,
+            None => Place::of_plugins(&self.path).map_err(unknown)?,
+        };
         place.real(&self.path).map_err(|error| {
             let real = std::fs::canonicalize(&self.path).unwrap_or_default();
             format!(

@@ -107,7 +107,8 @@ impl Place {
     /// # Errors
     /// If it cannot be found.
     pub fn of_plugins(folder: &Path) -> io::Result<Place> {
-        let folder = std::path::absolute(folder)?;
+        // Without the slash at the end, with which a link is the folder it leads to.
+        let folder: PathBuf = std::path::absolute(folder)?.components().collect();
         let is_link = fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink());
         let project = match (folder.file_name(), folder.parent()) {
             // A link is of the project that it lies in.

@@ -63,6 +63,10 @@ fn links_stay_in_their_project() {
     symlink(outside, plugins.join("folder")).expect("a link");
     assert!(read(&place, &plugins.join("folder/canary")).starts_with("leads out"));
     assert!(read(&place, &plugins.join("folder/other")).starts_with("cannot be read"));
+    for written in ["plugins/folder", "plugins/folder/", "plugins/folder//", "plugins/folder/."] {
+        let place = Place::of_plugins(&project.join(written)).expect("a place");
+        assert_eq!(place, Place::Project(project.clone()), "{written}");
+    }
     // The user's own folder.
     assert_eq!(read(&Place::Own, &plugins.join("out")), "canary");
 }
