@@ -169,7 +169,7 @@ async fn a_grant_that_touches_the_hosts_own_folders_gives_nothing() {
     let own = |path: PathBuf| OwnFolder { path, what: "toolhost's state", readable: false };
     let data = lab.work().join("data").canonicalize().expect("a folder");
     for path in [data.clone(), data.join("below"), lab.home().canonicalize().expect("a folder")] {
-        let directories = DirectoryRules { own: vec![own(path)], working: None };
+        let directories = DirectoryRules { own: vec![own(path)], ..DirectoryRules::default() };
         let host = Host::start(HostSettings { directories, ..lab.settings() }).expect("a host");
         let statuses = host.loaded().await;
         let grants = statuses[0].state.as_ref().expect("it loads").grants.join("\n");
@@ -433,11 +433,11 @@ async fn a_tool_without_any_directory_is_told_of() {
         ),
         (
             "/none/file",
-            "/none/file is not granted, and no directory is: no directory that holds it can be granted; move it into one that can",
+            "/none/file is not granted, and no directory is: no grant of the directory it is in is proposed, since it holds the home of a user; move it to another one",
         ),
         (
             "/",
-            "/ is not granted, and no directory is: it cannot be granted; name a narrower directory",
+            "/ is not granted, and no directory is: no grant of it is proposed, since it holds the home of a user; name a narrower directory",
         ),
         // It does not come to asking for any.
         (

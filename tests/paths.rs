@@ -133,7 +133,7 @@ fn a_refusal_names_what_is_granted() {
             "look",
             "/file",
             &["data:ro"],
-            "/file is not granted, but HOME/project/data:ro is: no directory that holds it can be granted; move it into one that can",
+            "/file is not granted, but HOME/project/data:ro is: no grant of the directory it is in is proposed, since it holds the home of a user; move it to another one",
         ),
     ] {
         let said = call(&lab, from, tool, path, dirs);
@@ -220,7 +220,7 @@ def write_py() -> str:
     }
     // What would be made is.
     let said = told(&lab, ".", "write_py", &json!({}), &["data:ro"]);
-    assert!(said.contains("HOME/project/report.txt is not granted, but HOME/project/data:ro is: no directory that holds it can be granted"), "{said}");
+    assert!(said.contains("HOME/project/report.txt is not granted, but HOME/project/data:ro is: no grant of the directory it is in is proposed, since `./plugins` in it holds plugins; move it to another one"), "{said}");
 }
 
 #[test]

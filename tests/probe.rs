@@ -268,3 +268,40 @@ fn what_cannot_be_probed_is_explained() {
         hint: kinds are dirs, http, env, secrets and kv, as in `--with http=https://api.example.com`
     "#]].assert_eq(&said);
 }
+
+#[test]
+fn no_grant_is_proposed_that_would_mean_another_directory() {
+    let lab = lab().with("probe.wasm", guest("probe"));
+    for (folder, why) in [
+        ("=x", "its path cannot be written as a grant, in which `=` separates two paths"),
+        ("a=b", "its path cannot be written as a grant"),
+        ("two\nlines", "its path has characters that cannot be typed"),
+        ("esc\u{1b}[1m", "its path has characters that cannot be typed"),
+        ("right\u{202e}left", "its path has characters that cannot be typed"),
+        ("user", "it holds the home of a user"),
+    ] {
+        fs::create_dir_all(lab.work().join(folder)).expect("a folder");
+        let path = lab.work().join(folder).join("file");
+        let run = |arguments: &[&str]| {
+            let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+            let output = command.env("HOME", lab.work().join("user")).args(arguments).output();
+            let output = output.expect("the program");
+            String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8")
+        };
+        let arguments = serde_json::json!({ "text": path }).to_string();
+        let said = run(&["call", "look", "--json", &arguments]);
+        assert!(said.contains(why) && !said.contains("toolhost grant"), "{folder:?}: {said}");
+        let steps = serde_json::json!({ "steps": [{ "std": path }] }).to_string();
+        let said = run(&["probe", "plugins/hostile.wasm", "attack", &steps]);
+        let is_proposed = ["--dir /", "--dir '/", "dirs=/"].iter().any(|flag| said.contains(flag));
+        assert!(said.contains("It tried in vain") && !is_proposed, "{folder:?}: {said}");
+    }
+    // What looks strange and reads back as it is.
+    for (folder, flag) in [("a:rw", "a:rw:ro"), ("it's", "it'\\''s:ro'")] {
+        fs::create_dir(lab.work().join(folder)).expect("a folder");
+        let arguments = serde_json::json!({ "text": lab.work().join(folder) }).to_string();
+        let said = lab.run(&["call", "look", "--json", &arguments]);
+        let said = said.replace("\\\\", "\\");
+        assert!(said.contains("toolhost grant probe --dir") && said.contains(flag), "{said}");
+    }
+}

@@ -164,7 +164,8 @@ fn a_folder_that_is_named_leads_nowhere_else_by_how_it_is_written() {
     symlink(&outside, lab.work().join("evil")).expect("a link");
     fs::write(lab.work().join("mine.py"), "").expect("written");
     let before = fs::read_dir(&outside).expect("a folder").count();
-    for folder in ["evil", "evil/", "evil//", "evil/.", "./evil/", "evil/folder", "evil/folder/.."] {
+    for folder in ["evil", "evil/", "evil//", "evil/.", "./evil/", "evil/folder", "evil/folder/.."]
+    {
         let listed = lab.run(&["list", "--plugins", folder]);
         assert!(listed.contains("leads out of its project by a link"), "{folder}: {listed}");
         assert!(!listed.contains("credentials") && !listed.contains("x.wasm"), "{listed}");

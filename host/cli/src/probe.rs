@@ -67,9 +67,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         // It never ran, so nothing was probed.
         return Err(Failure::call(error));
     }
-    let user = super::home::variable("HOME").map(PathBuf::from);
     let rules = settings.directory_rules();
-    let tried = Tried::new(&probed, &given.tool, &said, &rules, user.as_deref());
+    let tried = Tried::new(&probed, &given.tool, &said, &rules);
     if ui.json {
         let mut report = outcome_json(&probed.outcome);
         report["attempts"] = tried

@@ -12,7 +12,8 @@ use toolhost_wasm::script::Language;
 /// The places of the host's own, which no grant may touch; and where `.` is.
 pub(super) fn rules(home: &Home, folders: &[Folder], operators_file: &Path) -> DirectoryRules {
     let working = env::current_dir().and_then(fs::canonicalize).ok();
-    let mut rules = DirectoryRules { own: Vec::new(), working };
+    let user = variable("HOME").map(PathBuf::from);
+    let mut rules = DirectoryRules { own: Vec::new(), working, home: user };
     rules.keep(&home.config_file, "toolhost's configuration", false);
     rules.keep(operators_file, "toolhost's configuration", false);
     rules.keep(&home.state, "toolhost's state", false);
@@ -46,8 +47,7 @@ fn running(home: &Home) -> Vec<(PathBuf, &'static str)> {
         places.push((program.clone(), PROGRAM));
         if let [folder, rest @ ..] = above.as_slice() {
             // Not all that a user has, where it lies right in their home.
-            let is_home =
-                variable("HOME").is_some_and(|home| Path::new(&home).starts_with(folder));
+            let is_home = variable("HOME").is_some_and(|home| Path::new(&home).starts_with(folder));
             if !is_home && folder.parent().is_some() {
                 places.push(((*folder).to_owned(), PROGRAM));
             }
@@ -76,8 +76,7 @@ fn running(home: &Home) -> Vec<(PathBuf, &'static str)> {
     places.extend(rustup.into_iter().chain(usual).map(|root| (root, BUILDING)));
     places.push((home.runners.clone(), "what runs scripts"));
     let sdks = [checkout.join("sdk"), checkout.join("wit"), home.data.join("sdk")];
-    places
-        .extend(sdks.into_iter().chain([home.data.join("wit")]).map(|place| (place, BUILDING)));
+    places.extend(sdks.into_iter().chain([home.data.join("wit")]).map(|place| (place, BUILDING)));
     for tools in home.tools() {
         // `make install` puts links there.
         let each = Language::ALL.map(|language| (tools.join(language.word()), BUILDING));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolhost::Probed;
 use toolhost_core::tool::Refusal;
 use toolhost_policy::authority::{self, DirGrant, Grants, Kind, paths};
-use toolhost_wasm::{DirectoryRules, check_grant, narrowest_directory};
+use toolhost_wasm::{DirectoryRules, narrowest_directory, proposed_grant};
 
 /// What a tool tried in vain.
 pub(super) struct Tried<'a> {
@@ -26,10 +26,9 @@ impl<'a> Tried<'a> {
         tool: &str,
         arguments: &str,
         rules: &DirectoryRules,
-        home: Option<&Path>,
     ) -> Tried<'a> {
         let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-        let known = Machine { arguments: &arguments, rules, home };
+        let known = Machine { arguments: &arguments, rules };
         let mut tried = Tried { attempts: Vec::new(), elsewhere: 0, grants: Grants::default() };
         for refusal in &probed.outcome.refusals {
             let grant = refusal.grant.as_ref();
@@ -62,7 +61,6 @@ impl<'a> Tried<'a> {
 struct Machine<'a> {
     arguments: &'a Value,
     rules: &'a DirectoryRules,
-    home: Option<&'a Path>,
 }
 
 impl Machine<'_> {
@@ -87,23 +85,7 @@ impl Machine<'_> {
             false => host.to_str()?.to_owned(),
         };
         let narrowest = DirGrant { host, guest, ..grant };
-        let may = !self.is_a_home(&narrowest.host) && check_grant(&narrowest, self.rules).is_ok();
-        may.then_some(narrowest)
-    }
-
-    /// Tells whether a directory is all that some user has, or that all users have.
-    fn is_a_home(&self, path: &Path) -> bool {
-        const HOMES: [&str; 2] = ["/home", "/Users"];
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let has_it = |home: &Path| {
-            let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
-            home.starts_with(&real)
-        };
-        self.home.is_some_and(has_it)
-            || real == Path::new("/root")
-            || HOMES.iter().any(|homes| {
-                Path::new(homes).starts_with(&real) || real.parent() == Some(Path::new(homes))
-            })
+        proposed_grant(&narrowest, self.rules).is_ok().then_some(narrowest)
     }
 }
 

@@ -25,7 +25,7 @@ use toolhost_core::tool::Need;
 
 pub use address::Reach;
 pub use asked::{ToolNeeds, unasked};
-pub use dirs::{Access, DirGrant, OwnFolder, access, names, refusal};
+pub use dirs::{Access, DirGrant, OwnFolder, access, names, refusal, refusal_within};
 pub use exclusive::{Exclusive, Sides};
 pub use hooks::{HookGrant, fits, hears};
 pub use http::{HttpGrant, HttpRefusal, HttpRights, Target};

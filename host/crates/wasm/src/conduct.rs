@@ -126,16 +126,14 @@ impl Conduct {
         if !self.rights.asks.contains(&Kind::Dirs) {
             return self.not_asked(Kind::Dirs, &grant, said);
         }
-        let may = directory.parent().is_some() && directories::check(&wanted, rules).is_ok();
-        let repair = match may {
-            true => {
-                let flag = Kind::Dirs.flag_for(&grant);
-                format!("run `toolhost grant {} {flag}`", self.words())
+        let repair = match (self.command_for(&wanted, rules), directory == Path::new(what)) {
+            (Ok(command), _) => command,
+            (Err(reason), true) => {
+                format!("no grant of it is proposed, since {reason}; name a narrower directory")
             }
-            false if directory == Path::new(what) => {
-                "it cannot be granted; name a narrower directory".to_owned()
-            }
-            false => "no directory that holds it can be granted; move it into one that can".into(),
+            (Err(reason), false) => format!(
+                "no grant of the directory it is in is proposed, since {reason}; move it to another one"
+            ),
         };
         self.refuse(Refusal {
             what: said.to_owned(),
@@ -146,10 +144,16 @@ impl Conduct {
     }
 
     /// Remembers that a path in a granted directory may not be used so, or leads out of it.
-    pub(super) fn lacks_within(&self, place: usize, access: Access, path: &str) {
+    pub(super) fn lacks_within(
+        &self,
+        rules: &DirectoryRules,
+        place: usize,
+        access: Access,
+        path: &str,
+    ) {
         let Some((directory, may)) = self.rights.directories.get(place) else { return };
         let (grant, guest) = (&directory.grant, &directory.grant.guest);
-        let wanted = DirGrant { access, ..grant.clone() }.to_string();
+        let wanted = DirGrant { access, ..grant.clone() };
         if access <= *may {
             self.refuse(Refusal {
                 what: format!("{path} in {guest}"),
@@ -158,18 +162,28 @@ impl Conduct {
                 grant: None,
             });
         } else if access <= grant.access {
-            self.not_asked(Kind::Dirs, &wanted, &format!("changing {path} in {guest}"));
+            self.not_asked(Kind::Dirs, &wanted.to_string(), &format!("changing {path} in {guest}"));
         } else {
             self.refuse(Refusal {
                 what: format!("changing {path} in {guest}"),
                 why: format!("is not granted{}", self.granted_instead()),
-                repair: format!(
-                    "run `toolhost grant {} {}`",
-                    self.words(),
-                    Kind::Dirs.flag_for(&wanted)
-                ),
-                grant: Some((Kind::Dirs.key().to_owned(), wanted)),
+                repair: self.command_for(&wanted, rules).unwrap_or_else(|reason| {
+                    format!("no grant for changing it is proposed, since {reason}")
+                }),
+                grant: Some((Kind::Dirs.key().to_owned(), wanted.to_string())),
             });
+        }
+    }
+
+    /// The command that gives a directory grant, if one is to be proposed; else the reason.
+    fn command_for(&self, wanted: &DirGrant, rules: &DirectoryRules) -> Result<String, String> {
+        directories::proposed(wanted, rules)?;
+        let flag = Kind::Dirs.flag_for(&wanted.to_string());
+        let command = format!("run `toolhost grant {} {flag}`", self.words());
+        // Cut, it would mean another directory.
+        match command.chars().count() <= WORDS_CHARS_MAX {
+            true => Ok(command),
+            false => Err("its path is too long to be shown".to_owned()),
         }
     }
 

@@ -9,6 +9,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
+use toolhost_core::text;
 use toolhost_policy::authority::paths::Place;
 use toolhost_policy::authority::{self, Access, DirGrant, OwnFolder};
 
@@ -33,6 +34,8 @@ pub struct DirectoryRules {
     pub own: Vec<OwnFolder>,
     /// The directory that relative paths are of. It is a base for names, and grants nothing.
     pub working: Option<PathBuf>,
+    /// This user's home, which is proposed to nobody: it is all that they have.
+    pub home: Option<PathBuf>,
 }
 
 impl DirectoryRules {
@@ -53,6 +56,19 @@ impl DirectoryRules {
     fn refusal(&self, path: &Path, access: Access) -> Option<String> {
         let names = authority::names(path, &mounts());
         names.iter().find_map(|name| authority::refusal(name, access, &self.own))
+    }
+
+    /// Tells whether a directory is all that some user has, or that all users have.
+    fn is_a_home(&self, path: &Path) -> bool {
+        const HOMES: [&str; 2] = ["/home", "/Users"];
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = real(path);
+        self.home.as_ref().is_some_and(|home| real(home).starts_with(&path))
+            || path == Path::new("/root")
+            || HOMES
+                .map(Path::new)
+                .iter()
+                .any(|homes| homes.starts_with(&path) || path.parent() == Some(*homes))
     }
 
     /// A directory below one that may not be changed which may be, if one is easily found.
@@ -154,6 +170,33 @@ impl Directory {
 /// With the reason, and the repair where there is one.
 pub fn check(grant: &DirGrant, rules: &DirectoryRules) -> Result<(), String> {
     Directory::open(grant, rules).map(|_| ())
+}
+
+/// Says why nobody should be told to give a grant, if so: it cannot be given, is of more than a plugin
+/// should have, or a command with it would mean another directory.
+///
+/// # Errors
+/// With the reason, for the plugin too.
+pub fn proposed(grant: &DirGrant, rules: &DirectoryRules) -> Result<(), String> {
+    if rules.is_a_home(&grant.host) {
+        return Err("it holds the home of a user".to_owned());
+    }
+    let text = grant.to_string();
+    if text::one_line(&text) != text {
+        return Err("its path has characters that cannot be typed".to_owned());
+    }
+    if DirGrant::parse(&text, None).as_ref() != Ok(grant) {
+        return Err(
+            "its path cannot be written as a grant, in which `=` separates two paths".into()
+        );
+    }
+    let Err(error) = check(grant, rules) else { return Ok(()) };
+    let real = fs::canonicalize(&grant.host).unwrap_or_default();
+    let mut names = authority::names(&real, &mounts()).into_iter();
+    Err(match names.find_map(|name| authority::refusal_within(&name, grant.access, &rules.own)) {
+        Some(reason) => reason,
+        None => error,
+    })
 }
 
 /// The narrowest directory that is there and holds a path: itself, if it is one, since what is to

@@ -42,7 +42,10 @@ pub use child::{COMPILE_COMMAND, compile_here};
 pub use compile::digest;
 pub use contract::check as check_contract;
 pub use contract::{ContractError, KNOWN_CONTRACT};
-pub use directories::{DirectoryRules, check as check_grant, narrowest as narrowest_directory};
+pub use directories::{
+    DirectoryRules, check as check_grant, narrowest as narrowest_directory,
+    proposed as proposed_grant,
+};
 pub use engine::EngineError;
 pub use load_error::{LoadError, Phase};
 pub use loaded::{Facts, Loaded};

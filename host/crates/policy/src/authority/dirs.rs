@@ -172,30 +172,58 @@ fn holds(host: &Path, folder: &Path, what: &str) -> String {
     }
 }
 
-/// Says why a directory, named without links, may not be granted.
+/// Says why a directory, named without links, may not be granted, and what to do instead.
 pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
-    let overlaps = |folder: &&(&str, &str)| {
-        host.starts_with(folder.0) || Path::new(folder.0).starts_with(host)
-    };
-    if let Some((path, what)) = SYSTEM.iter().find(overlaps)
+    kept(host, access, own)
+        .map(|kept| format!("{}; {}", holds(host, kept.path, kept.what), kept.repair))
+}
+
+/// Says why a directory may not be granted to somebody who knows of this directory alone, and not of
+/// where else something lies.
+pub fn refusal_within(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
+    let Kept { path, what, .. } = kept(host, access, own)?;
+    Some(match path.strip_prefix(host) {
+        Ok(below) if below != Path::new("") => {
+            format!("`./{}` in it holds {what}", below.display())
+        }
+        Ok(_) => format!("it holds {what}"),
+        Err(_) => format!("it lies in what holds {what}"),
+    })
+}
+
+/// Why a directory may not be granted.
+struct Kept<'a> {
+    /// What it overlaps with.
+    path: &'a Path,
+    /// What that holds.
+    what: &'a str,
+    repair: &'static str,
+}
+
+fn kept<'a>(host: &Path, access: Access, own: &'a [OwnFolder]) -> Option<Kept<'a>> {
+    let overlaps = |path: &Path| host.starts_with(path) || path.starts_with(host);
+    let of_system = SYSTEM.iter().find(|(path, _)| overlaps(Path::new(path)));
+    if let Some((path, what)) = of_system
         && !host.starts_with(MEMORY)
     {
-        return Some(format!("{}; grant another directory", holds(host, Path::new(path), what)));
+        return Some(Kept { path: Path::new(path), what, repair: "grant another directory" });
     }
-    let is_system = |path: &&&str| host.starts_with(path) || Path::new(path).starts_with(host);
+    let of_programs = PROGRAMS.iter().find(|path| overlaps(Path::new(path)));
     if access == Access::Write
-        && let Some(path) = PROGRAMS.iter().find(is_system)
+        && let Some(path) = of_programs
     {
-        let holds = holds(host, Path::new(path), "the system's programs or configuration");
-        return Some(format!("{holds}; grant another directory, or grant `ro`"));
+        let what = "the system's programs or configuration";
+        let repair = "grant another directory, or grant `ro`";
+        return Some(Kept { path: Path::new(path), what, repair });
     }
-    let touched = own.iter().find(|folder| {
-        let overlaps = host.starts_with(&folder.path) || folder.path.starts_with(host);
-        overlaps && (access == Access::Write || !folder.readable)
-    })?;
-    let holds = holds(host, &touched.path, touched.what);
-    let narrower = if touched.readable { ", or grant `ro`" } else { "" };
-    Some(format!("{holds}; grant a narrower directory{narrower}"))
+    let touched = own
+        .iter()
+        .find(|folder| overlaps(&folder.path) && (access == Access::Write || !folder.readable))?;
+    let repair = match touched.readable {
+        true => "grant a narrower directory, or grant `ro`",
+        false => "grant a narrower directory",
+    };
+    Some(Kept { path: &touched.path, what: touched.what, repair })
 }
 
 /// Every name of a directory, itself first; and those of the mounts within it. `mounts` is what

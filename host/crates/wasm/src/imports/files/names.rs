@@ -267,7 +267,7 @@ impl Files<'_> {
         let code = error.downcast_ref();
         let is_refusal = matches!(code, Some(ErrorCode::NotPermitted | ErrorCode::ReadOnly));
         if let Some(place) = self.roots.of(what.fd).filter(|_| is_refusal) {
-            self.conduct.lacks_within(place, what.access, what.path);
+            self.conduct.lacks_within(&self.names.rules, place, what.access, what.path);
         }
     }
 
