@@ -1,5 +1,7 @@
 //! What may be built, and who is asked: building runs the code of a source's author as this user.
 
+mod parts;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

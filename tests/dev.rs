@@ -1,5 +1,7 @@
 //! The author's loop: build, load, call, see what has changed; and back to an earlier build.
 
+mod in_place;
+
 use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -428,7 +430,7 @@ fn a_person_goes_back_and_forth() {
         exit 2
         --- stdout
         --- stderr
-        error: no earlier build of plugin:say is kept; builds are kept from the second that is in order on
+        error: plugin:say serves the oldest of its builds that are kept; kept are sha256:DIGEST, sha256:DIGEST, sha256:DIGEST; name one by its digest to go to that
         hint: `toolhost rollback say --list` shows the builds that are kept
     "#]].assert_eq(&rolled(&lab, &[]));
     expect![[r#"

@@ -7,6 +7,7 @@ pub(crate) mod by_hand;
 mod engine;
 mod files;
 mod flood;
+mod granted;
 mod handles;
 mod held;
 mod loops;

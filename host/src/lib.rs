@@ -6,6 +6,7 @@
 
 mod granted;
 mod host;
+mod kept;
 mod look;
 mod missing;
 mod serve;
@@ -29,5 +30,5 @@ pub use toolhost_state::config::Config;
 
 pub use granted::Granted;
 pub use host::{Host, StartError};
-pub use look::{InspectError, Probed, inspect, probe};
+pub use look::{InspectError, Probed, digest, inspect, probe};
 pub use settings::HostSettings;

@@ -18,7 +18,7 @@ use toolhost_policy::authority::Grants;
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::PluginConfig;
 use toolhost_state::store::Stores;
-use toolhost_wasm::{Candidate, LoadError, Loaded, RUNNER_REPAIR, Unrecorded, script};
+use toolhost_wasm::{Candidate, LoadAs, LoadError, Loaded, RUNNER_REPAIR, Unrecorded, script};
 
 /// Refusals that a probe names: all that a patient reader wants to see.
 const PROBED_REFUSALS_MAX: Count = Count(1_000);
@@ -64,6 +64,18 @@ pub async fn inspect(
     let catalog = registry.publish([loaded.registration.clone()]);
     let report = catalog.report(&loaded.registration.source).cloned().unwrap_or_default();
     Ok((loaded, report))
+}
+
+/// The digest of what lies at a path, as trust and grants are bound to it: of a script, with that of its
+/// runner. Nothing is compiled or run.
+///
+/// # Errors
+/// If it cannot be read, or is a script without a runner.
+pub async fn digest(path: &Path, settings: &HostSettings) -> Result<Arc<str>, InspectError> {
+    let limits = Arc::new(settings.config.limits.clone());
+    let candidate = candidate(path, settings)?;
+    let loader = loader(limits, 1, settings)?;
+    Ok(loader.digest(&candidate, &LoadAs::default()).await?)
 }
 
 /// What a probed call came to.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::kept;
 use toolhost_egress::EgressSettings;
 use toolhost_policy::authority::Variables;
 use toolhost_sources::reload::{Folder, Gate, Reread};
 use toolhost_state::config::Config;
-use toolhost_wasm::{DirectoryRules, RunnerPlaces, Secrets};
+use toolhost_wasm::{DirectoryRules, OwnSource, RunnerPlaces, Secrets};
 
 /// What a host is started with. It reads no environment and no home of its own.
 #[derive(Clone, Default)]
@@ -56,15 +57,16 @@ pub struct HostSettings {
     pub reread: Option<Reread>,
     /// The files that `reread` reads, the operator's own first.
     pub configured_by: Vec<PathBuf>,
-    /// Scripts in plugins folders that whoever uses this host works at: what is saved there is
-    /// trusted in place of what was trusted before, as with [`Host::own`](super::Host::own).
-    pub own: Vec<PathBuf>,
+    /// Scripts in plugins folders that whoever uses this host works at: what is saved there while it
+    /// runs is trusted in place of what was trusted before, as with [`Host::own`](super::Host::own).
+    pub own: Vec<OwnSource>,
 }
 
 impl HostSettings {
     /// What bounds the directories that can be granted: what `directories` says, and every place
     /// that these settings name: no grant, whoever gives it, reaches what runs this host or what it
-    /// remembers.
+    /// remembers. Nor, for writing, plugins that anything was granted to, in whatever folder, what they
+    /// are linked to, and what is built unasked; as far as `state` and `config` know of them by now.
     pub fn directory_rules(&self) -> DirectoryRules {
         let mut rules = self.directories.clone();
         let hidden = [
@@ -84,6 +86,7 @@ impl HostSettings {
             runner.parent().into_iter().for_each(|folder| rules.keep(folder, RUNNERS, true));
         }
         self.compiler.iter().for_each(|program| rules.keep(program, "the program toolhost", true));
+        kept::keep(&mut rules, self);
         rules
     }
 }

@@ -151,8 +151,8 @@ fn trust_says_what_is_wrong() {
         --- stdout
         --- stderr
         error: 2 plugins have the id `probe`
-        hint: name the one you mean: `toolhost trust HOME/plugins/probe.wasm`
-        hint: name the one you mean: `toolhost trust HOME/project/plugins/probe.wasm`
+        hint: name the one you mean: `toolhost trust HOME/plugins/probe.wasm --yes`
+        hint: name the one you mean: `toolhost trust HOME/project/plugins/probe.wasm --yes`
 
         exit 3
         --- stdout

@@ -1,5 +1,6 @@
 //! `toolhost dev`
 
+mod asked;
 mod pane;
 mod show;
 mod work;
@@ -20,8 +21,7 @@ use super::ui::{self, Ui};
 use pane::Pane;
 use show::{Answers, Told};
 use toolhost::{Host, HostSettings};
-use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_sources::reload::{self, Gate};
+use toolhost_sources::reload::Gate;
 use toolhost_sources::watcher::Watcher;
 use toolhost_state::audit::{self, Follower};
 use toolhost_wasm::script;
@@ -53,7 +53,9 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// already, what is saved there while this command runs. It trusts nothing else, and no texts that a
 /// person should look at first.
 ///
-/// Before it builds, it asks as `toolhost build` does; a script is only copied, and needs no answer.
+/// It asks before it builds, as `toolhost build` does; before a script that lies in a plugins folder and
+/// is not what was trusted has what that was granted; and before a copy of a script comes in place of a
+/// plugin that was granted something.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The plugin's source, by its path: `./json`.
@@ -83,7 +85,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     once: bool,
 
-    /// Do not ask whether the code of the source's author may run, to build it.
+    /// Do not ask whether the code of the source's author may run, to build it, and whether what lies
+    /// there or is put there may have what the plugin was granted.
     #[arg(long, short)]
     yes: bool,
 }
@@ -102,12 +105,12 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     }
     if work.is_built() {
         source::may_build(ui, &home, work.source(), given.yes)?;
-    } else if let Some((id, grants)) = granted_there(&home, global, &work)? {
-        source::may_have_grants(ui, &home, work.source(), given.yes, (id.as_str(), &grants))?;
+    } else if work.in_place().is_none() {
+        asked::may_be_put(ui, &home, global, &work, given.yes)?;
     }
     let global = Global { plugins: folders(&home, global, work.out()), ..global.clone() };
     let mut settings = home.lasting_settings(&global)?;
-    settings.own.extend(work.in_place());
+    settings.own.extend(asked::in_place(ui, &home, &global, &work, given.yes).await?);
     if given.examples_with_grants {
         settings.gate = Gate::WithGrants;
     }
@@ -145,28 +148,6 @@ fn stopped() -> Result<impl Future<Output = ()>, Failure> {
             false => Poll::Pending,
         }
     }))
-}
-
-/// What the plugin was granted in whose place a copy of a script comes, if that was trusted with
-/// something.
-fn granted_there(
-    home: &Home,
-    global: &Global,
-    work: &Work,
-) -> Result<Option<(PluginId, Vec<String>)>, Failure> {
-    let Ok(id) = PluginId::from_stem(&script::stem(work.source())) else { return Ok(None) };
-    let remembered = home.remembered().map_err(|error| Failure::usage(error.to_string()))?;
-    let known = remembered.lock.plugin(work.out(), id.as_str());
-    if work.in_place().is_some() || known.is_none_or(|known| known.trusted.is_none()) {
-        return Ok(None);
-    }
-    let address = PluginAddress::in_folder(work.out(), id.clone());
-    let said = reload::said(&home.operators_config(global), &address, &remembered);
-    let mut grants = said.grants.flags();
-    if said.allow_tool_override {
-        grants.push("may replace tools of others".to_owned());
-    }
-    Ok((!grants.is_empty()).then_some((id, grants)))
 }
 
 /// The folders to scan: those that were named, and the one that is built into, unless it is this
@@ -265,7 +246,9 @@ async fn load(
         Err(failure) => {
             let took = pane::millis(start.elapsed());
             ui::error_line(&format!("not built ({took}): {}", failure.message()));
-            ui::error_line("the build before keeps serving");
+            if work.is_served(host) {
+                ui::error_line("the build before keeps serving");
+            }
             return Ok(false);
         }
     };

@@ -80,7 +80,7 @@ impl Home {
         }
     }
 
-    fn in_xdg_folders() -> Result<Home, Failure> {
+    pub(super) fn in_xdg_folders() -> Result<Home, Failure> {
         let folders = Xdg::new().map_err(|error| {
             Failure::usage(format!("no home folder: {error}"))
                 .hint("set HOME, or TOOLHOST_HOME to a folder for toolhost's files")
@@ -144,7 +144,7 @@ impl Home {
     }
 
     /// Where tools that build scripts may lie.
-    fn tools(&self) -> Vec<PathBuf> {
+    pub(super) fn tools(&self) -> Vec<PathBuf> {
         let program = env::current_exe().ok();
         // TARGET/release/toolhost
         let target = program.as_deref().and_then(|path| path.ancestors().nth(2));
@@ -267,6 +267,29 @@ impl Home {
         };
         self.add_project(&mut config)?;
         Ok(config)
+    }
+
+    /// The operator's configuration, with what a trusted project says of the plugins of its folder, if
+    /// `plugins` is one. It is named without links.
+    pub(super) fn config_of(&self, global: &Global, plugins: &Path) -> Config {
+        let mut config = self.operators_config(global);
+        let is_of_project = plugins.file_name().is_some_and(|name| name == PROJECT_PLUGINS);
+        let project = plugins.parent().filter(|_| is_of_project);
+        let Some(text) = project.and_then(|folder| self.trusted_text(folder)) else {
+            return config;
+        };
+        if let Ok(project) = config::parse_project(&text, &Config::default()) {
+            config.trust(project, plugins.to_owned());
+        }
+        config
+    }
+
+    /// The text of a project's file, if the project was trusted with this very text.
+    fn trusted_text(&self, folder: &Path) -> Option<String> {
+        let lock = lock::load(&self.state).unwrap_or_default();
+        let text = read_project(&folder.join(CONFIG_FILE)).ok().flatten()?;
+        let trusted = lock.project(folder)?.config.as_deref();
+        (trusted == Some(&*plugin::digest(text.as_bytes()))).then_some(text)
     }
 
     /// Adds what the file of the project here says: all of it if the project was trusted with

@@ -1,6 +1,8 @@
 //! What is named on the command line as the source of a plugin, and whether it may be built: building
 //! runs its author's code as this user, outside the sandbox.
 
+mod parts;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -14,7 +16,7 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::authority::quoted;
 use toolhost_sources::reload::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::lock::{self, Consent, LockError};
+use toolhost_state::lock::{self, Consent, Lock, LockError};
 use toolhost_state::read::Place;
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -25,6 +27,21 @@ const EXTENSIONS: [&str; 5] = ["wasm", "py", "js", "mjs", "ts"];
 const MANIFEST: &str = "Cargo.toml";
 /// Bytes of it that are read.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+/// What the folder of a project has: the file that says what plugins may, or what a repository is known by
+/// (Fossil has one of two files there).
+const OF_PROJECT: [&str; 11] = [
+    CONFIG_FILE,
+    ".git",
+    ".hg",
+    ".jj",
+    ".svn",
+    ".bzr",
+    "_darcs",
+    ".pijul",
+    "CVS",
+    ".fslckout",
+    "_FOSSIL_",
+];
 /// Files with which a folder decides how cargo builds whatever lies below it.
 const OF_CARGO: [&str; 5] =
     [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain", MANIFEST];
@@ -83,13 +100,18 @@ pub(super) fn may_build(ui: &Ui, home: &Home, source: &Path, yes: bool) -> Resul
     let failed = |error: LockError| Failure::usage(error.to_string());
     let known = lock::consent(&home.state, source).map_err(failed)?;
     let project = trusted_project(home, source);
-    let foreign = foreign_configuration(source, project.as_deref());
+    let foreign = foreign_configuration(source, project.as_deref())
+        .map(|file| format!("{} has a say", file.display()))
+        .or_else(|| {
+            let part = foreign_part(home, source, project.as_deref())?;
+            Some(format!("that of {}, which is of another project", part.display()))
+        });
     match (known, &project, &foreign) {
         (Some(Consent::Agreed), ..) => return Ok(()),
         (Some(Consent::Made), _, None) | (None, Some(_), None) => return Ok(()),
         _ => {}
     }
-    let by = foreign.map_or_else(String::new, |file| format!(", and {} has a say", file.display()));
+    let by = foreign.map_or_else(String::new, |by| format!(", and {by}"));
     let what = format!(
         "building {} runs its author's code as you, outside the sandbox{by}",
         source.display()
@@ -156,14 +178,20 @@ fn agree(
 }
 
 /// The trusted project that a file or folder lies in: its folder, if its `toolhost.toml` is what was
-/// trusted. A project begins at the nearest folder that was trusted, is a repository or has that file: a
+/// trusted. A project begins at the nearest folder that was trusted, is a repository (of any kind) or has that file: a
 /// stranger's that lies within a trusted one is still the stranger's.
 pub(super) fn trusted_project(home: &Home, path: &Path) -> Option<PathBuf> {
-    // The host says what is wrong with a lock; such a one trusts nobody.
-    let lock = lock::load(&home.state).unwrap_or_default();
+    trusted_project_of(&known_projects(home), path)
+}
+
+/// What is known of projects. The host says what is wrong with a lock; such a one trusts nobody.
+fn known_projects(home: &Home) -> Lock {
+    lock::load(&home.state).unwrap_or_default()
+}
+
+fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {
     let is_project = |folder: &&Path| {
-        let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
-        lock.project(folder).is_some() || [CONFIG_FILE, ".git"].into_iter().any(is_there)
+        lock.projects.iter().any(|known| known.folder == **folder) || is_border(folder)
     };
     let is_trusted = |folder: &&Path| {
         lock.project(folder).is_some_and(|project| {
@@ -173,6 +201,30 @@ pub(super) fn trusted_project(home: &Home, path: &Path) -> Option<PathBuf> {
         })
     };
     path.ancestors().find(is_project).filter(is_trusted).map(Path::to_owned)
+}
+
+/// Tells whether a project begins at a folder, whoever trusts it.
+fn is_border(folder: &Path) -> bool {
+    OF_PROJECT.into_iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+}
+
+/// A folder that is built with a source, and belongs neither to its trusted project nor to itself, nor
+/// to toolhost.
+fn foreign_part(home: &Home, source: &Path, project: Option<&Path>) -> Option<PathBuf> {
+    let lock = known_projects(home);
+    let places = home.building().sdks.into_iter().chain([PathBuf::from(BUILT_FROM)]);
+    let places: Vec<PathBuf> = places.filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let is_own = |folder: &Path| {
+        places.iter().any(|place| folder.starts_with(place))
+            || match project {
+                Some(project) => trusted_project_of(&lock, folder).as_deref() == Some(project),
+                None => {
+                    let mut between = folder.ancestors().take_while(|above| *above != source);
+                    folder.starts_with(source) && !between.any(is_border)
+                }
+            }
+    };
+    parts::foreign(source, &is_own)
 }
 
 /// A file around a source by which somebody else has a say in how cargo builds it: in a folder above

@@ -1,6 +1,6 @@
 //! `toolhost trust`
 
-mod show;
+pub(super) mod show;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     match Target::read(&given.what)? {
         Target::Plugin(words) => {
             let mut settings = home.settings(global)?;
-            let command = Command { name: "trust", rest: "", of_gone: false };
+            let rest = if given.yes { "--yes" } else { "" };
+            let command = Command { name: "trust", rest, of_gone: false };
             let config = home.operators_config(global);
             let choice = Chooser::new(&home, &settings, config, command)?.choose(&words)?;
             let Choice { address, file: Some(file) } = choice else {
@@ -140,7 +141,7 @@ pub(super) fn forget(
         Target::Project(folder) => {
             let plugins = folder.join(PROJECT_PLUGINS);
             let forget = |lock: &mut Lock| {
-                let known = lock.project(folder).is_some();
+                let known = lock.projects.iter().any(|project| project.folder == *folder);
                 let of_project = |plugin: &&mut lock::Known| {
                     plugin.folder == *folder || plugin.folder == plugins
                 };
@@ -307,7 +308,7 @@ async fn project(
         .iter()
         .map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
         .collect();
-    let record = Project { folder: folder.to_owned(), config: digest.clone() };
+    let record = Project::of(folder, digest.clone());
     decide(home, global, &settings.config.limits, |books| {
         for (status, _) in &ready {
             // What an id was given before is whose it was, and not the project's.

@@ -48,13 +48,16 @@ impl Told {
             }
         };
         let digest = ready.facts.digest.to_string();
+        if let Some(twin) = &ready.same_as {
+            ui::error_line(&format!(
+                "{name}: not counted, {} has the same bytes; remove one of them",
+                twin.display()
+            ));
+            return Ok(false);
+        }
         if self.0.insert(path.to_owned(), digest.clone()).as_ref() == Some(&digest) {
             ui.line(&format!("{name}: the same as before ({})", millis(built)))?;
-            return Ok(true);
-        }
-        if let Some(twin) = &ready.same_as {
-            ui.line(&format!("{name}: not counted, {} has the same bytes", twin.display()))?;
-            return Ok(true);
+            return Ok(ready.pending.is_none());
         }
         let tools: Vec<&str> = ready.outline.tools.keys().map(String::as_str).collect();
         let state = status.status();

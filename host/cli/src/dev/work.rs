@@ -12,7 +12,7 @@ use super::super::ui::Ui;
 use super::source_folders;
 use toolhost::Host;
 use toolhost_author::{self as author, BuildError, BuildRequest};
-use toolhost_core::tool::PluginId;
+use toolhost_core::tool::{PluginId, SourceId};
 use toolhost_sources::reload::SourceStatus;
 use toolhost_wasm::script::{self, Stamp};
 
@@ -156,6 +156,20 @@ impl Work {
     /// Tells whether a plugin of this id was made of the source.
     pub(super) fn makes(&self, id: &str) -> bool {
         self.made.contains(id)
+    }
+
+    /// Tells whether something serves that was made of the source, or lies where that goes.
+    pub(super) fn is_served(&self, host: &Host) -> bool {
+        let own = PluginId::from_stem(&script::stem(&self.source)).ok();
+        let is_of_it = |status: &SourceStatus| match &status.source {
+            Some(SourceId::Plugin { id, folder }) => {
+                *folder == self.out && (self.makes(id.as_str()) || own.as_ref() == Some(id))
+            }
+            _ => false,
+        };
+        let sources = host.sources();
+        let statuses = &sources.borrow().statuses;
+        statuses.iter().any(|status| is_of_it(status) && status.serving().is_some())
     }
 
     /// Makes the plugins, and puts them where hosts find them. Returns their paths.

@@ -23,7 +23,7 @@ pub(super) fn name(status: &SourceStatus) -> String {
 }
 
 /// A plugin: its bytes, what it asks for and has been granted, what to look at, what differs.
-pub(super) fn plugin(
+pub(crate) fn plugin(
     ui: &Ui,
     said: &PluginConfig,
     status: &SourceStatus,

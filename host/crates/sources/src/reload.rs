@@ -38,7 +38,7 @@ use toolhost_wasm::{Facts, script};
 
 pub use arriving::Arriving;
 pub use gate::Gate;
-pub use judge::{surface, suspect};
+pub use judge::{Rule, surface, suspect};
 pub use note::note;
 pub use recorded::record_definitions;
 pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread};
@@ -126,8 +126,8 @@ pub struct Ready {
     pub origin: Origin,
     /// A person has vouched for it: it is bundled, or its bytes or its project were trusted.
     pub trusted: bool,
-    /// The operator's rule (`update`) has trusted it just now.
-    pub trusted_by_rule: bool,
+    /// The rule that has trusted it just now, if no person has.
+    pub trusted_by: Option<Rule>,
     /// What it asks for.
     pub needs: Vec<Need>,
     /// What it declares, in short.

@@ -53,6 +53,7 @@
 //! had written them, and its servers.
 
 mod edit;
+mod manifest;
 mod plugin;
 mod project;
 mod reader;
@@ -72,7 +73,8 @@ use toolhost_policy::authority::Grants;
 use toolhost_policy::guardrails::GuardrailSettings;
 use toolhost_policy::toolset::{Platform, UserToolset};
 
-pub use edit::{has_workspace, rewritten, with_grants, without_grants, without_table_of_id};
+pub use edit::{rewritten, with_grants, without_grants, without_table_of_id};
+pub use manifest::{NamedByManifest, has_workspace, named_by_manifest};
 pub use plugin::{PluginConfig, Share, Update};
 pub use project::{ProjectFile, parse_project};
 pub use said::Said;

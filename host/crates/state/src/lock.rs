@@ -8,6 +8,7 @@
 //! that may be built. Any number of processes share these files. A host remembers what it sees here; only a person's command trusts.
 
 mod bundled;
+mod project;
 mod room;
 mod sources;
 
@@ -24,8 +25,9 @@ use crate::record;
 use toolhost_policy::difference::Outline;
 
 pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
+pub use project::Project;
 pub use room::NamesOfFolders;
-pub use sources::{Consent, consent, record_consent};
+pub use sources::{Consent, consent, record_consent, sources};
 
 /// Owners remembered for one name, each in a folder of its own.
 const OWNERS_MAX: usize = 16;
@@ -138,17 +140,6 @@ pub struct Owner {
     pub folder: PathBuf,
     /// Its id.
     pub id: String,
-}
-
-/// A project that was trusted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Project {
-    /// Its folder, without links.
-    pub folder: PathBuf,
-    /// SHA-256 of its `toolhost.toml` at that time, if it had one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<String>,
 }
 
 /// An MCP server that was trusted.
@@ -284,9 +275,10 @@ impl Lock {
         }
     }
 
-    /// The project of this folder, if it was trusted.
+    /// The project of this folder, if it was trusted and no other folder has come to its path.
     pub fn project(&self, folder: &Path) -> Option<&Project> {
-        self.projects.iter().find(|project| project.folder == folder)
+        let known = self.projects.iter().find(|project| project.folder == folder);
+        known.filter(|project| !project.is_another())
     }
 
     /// Trusts a project, in place of what was trusted of it before.

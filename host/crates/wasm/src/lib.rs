@@ -50,6 +50,7 @@ pub use engine::EngineError;
 pub use load_error::{LoadError, Phase};
 pub use loaded::{Facts, Loaded};
 pub use loader::{Candidate, Loader};
+pub use own::OwnSource;
 pub use read::read_component;
 pub use runner::{RUNNER_REPAIR, RunnerError, RunnerPlaces, Unrecorded, check_runner, runner_name};
 pub use secrets::Secrets;

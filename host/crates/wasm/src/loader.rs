@@ -20,6 +20,7 @@ use super::link::{Linked, Links};
 use super::load_error::{self, LoadError};
 use super::load_turns::{LoadTurns, Use};
 use super::loaded::{Facts, Loaded};
+use super::own::OwnSource;
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::secrets::Secrets;
@@ -54,7 +55,7 @@ pub struct Candidate {
 pub struct Loader {
     pub(super) engine: Arc<Engine>,
     links: Links,
-    own_sources: Vec<PathBuf>,
+    own_sources: Vec<OwnSource>,
     rules: Arc<DirectoryRules>,
     stores: Stores,
     values: ArcSwap<Values>,
@@ -94,7 +95,7 @@ impl Loader {
         })
     }
 
-    /// The process ends soon after this, and is not to wait for the end of idle threads.
+    /// The process ends soon, and is not to wait for the end of idle threads.
     pub fn end_soon(&mut self) {
         self.engine.long.end_soon();
     }
@@ -164,9 +165,9 @@ impl Loader {
         self.links.compiler.program = Some(program);
     }
 
-    /// Says that whatever lies at these paths is made by whoever uses this host.
-    pub fn own_sources(&mut self, paths: Vec<PathBuf>) {
-        self.own_sources = paths;
+    /// Says that what is saved there from now on is made by whoever uses this host.
+    pub fn own_sources(&mut self, sources: Vec<OwnSource>) {
+        self.own_sources = sources;
     }
 
     /// Says that what lies at `path` now is made by whoever uses this host, and lasts until the
@@ -205,8 +206,7 @@ impl Loader {
 
     /// Loads one plugin: reads, checks, compiles, links and registers it.
     ///
-    /// The registration has the origin of least trust; the caller knows better. `meter` counts
-    /// what `register` uses, also when it is stopped.
+    /// Its origin is that of least trust; the caller knows better. `meter` counts what `register` uses.
     ///
     /// # Errors
     /// With the reason and the repair, for whoever put the file there.
@@ -266,7 +266,7 @@ impl Loader {
         self.turns.register(standing, self.accounts.party(folder)).await
     }
 
-    /// The digest of a candidate's bytes, as they are now: of a script, together with its runner's.
+    /// The digest of a candidate's present bytes: of a script, together with its runner's.
     ///
     /// # Errors
     /// If it cannot be read, or is a script without a runner.
@@ -290,7 +290,6 @@ impl Loader {
         Ok(compile::digest(&compile::blocking(read).await??.pack()))
     }
 
-    /// The bytes of a component of the user's own.
     async fn own_bytes(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
         read::component(&Place::Own, path, self.engine.limits.component_bytes_max.0).await
     }
@@ -415,7 +414,8 @@ impl Loader {
     }
 
     fn is_own(&self, candidate: &Candidate, digest: &str) -> bool {
-        self.links.own_builds.has(digest) || self.own_sources.contains(&candidate.path)
+        let is_it = |own: &OwnSource| own.is(&candidate.path, digest);
+        self.links.own_builds.has(digest) || self.own_sources.iter().any(is_it)
     }
 
     async fn runner(&self, language: Language) -> Result<Runner, LoadError> {

@@ -36,9 +36,8 @@ pub(super) struct Judged {
 pub(super) enum Verdict {
     /// It serves, with what it was granted.
     Trusted {
-        /// The operator's rule trusts it, or it is the operator's own build of what was trusted; no
-        /// person has yet.
-        by_rule: bool,
+        /// The rule that trusts it, if no person has yet.
+        by: Option<Rule>,
     },
     /// It serves, with no authority.
     Free,
@@ -50,6 +49,28 @@ pub(super) enum Verdict {
     RolledBack,
     /// It waits: it is a script, and its runner does not count.
     Unrecorded(Arc<Unrecorded>),
+}
+
+/// What trusts a build in place of what a person has trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The operator's `update = "same-needs"`.
+    SameNeeds,
+    /// It is what the operator has made of the source they work at, as with `toolhost dev`.
+    Own,
+    /// It is the script that was trusted, with the runner of another version of this host.
+    OtherRunner,
+}
+
+impl Rule {
+    /// Its name in the audit log.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rule::SameNeeds => "same-needs",
+            Rule::Own => "dev",
+            Rule::OtherRunner => "other-runner",
+        }
+    }
 }
 
 /// What is said of one plugin, and remembered of it.
@@ -133,10 +154,10 @@ impl<'a> Case<'a> {
         }
         let trusted = self.known.and_then(|known| known.trusted.as_deref());
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
-            return Verdict::Trusted { by_rule: false };
+            return Verdict::Trusted { by: None };
         }
         if trusted.is_some_and(|trusted| self.has_only_another_runner(loaded, trusted)) {
-            return Verdict::Trusted { by_rule: true };
+            return Verdict::Trusted { by: Some(Rule::OtherRunner) };
         }
         let suspect = suspect(loaded);
         if !suspect.is_empty() {
@@ -144,7 +165,7 @@ impl<'a> Case<'a> {
         }
         let Some(trusted) = trusted else { return Verdict::Free };
         if loaded.own {
-            return Verdict::Trusted { by_rule: true };
+            return Verdict::Trusted { by: Some(Rule::Own) };
         }
         if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
             return Verdict::Free;
@@ -159,7 +180,7 @@ impl<'a> Case<'a> {
                 && (!self.settings.allow_tool_override || names())
         });
         match self.settings.update {
-            Update::SameNeeds if asks_no_more => Verdict::Trusted { by_rule: true },
+            Update::SameNeeds if asks_no_more => Verdict::Trusted { by: Some(Rule::SameNeeds) },
             _ => Verdict::Changed,
         }
     }
@@ -284,6 +305,14 @@ impl<'a> Case<'a> {
 impl Judged {
     pub(super) fn is_trusted(&self) -> bool {
         matches!(self.verdict, Verdict::Trusted { .. })
+    }
+
+    /// The rule that trusts it, if no person has.
+    pub(super) fn trusted_by(&self) -> Option<Rule> {
+        match self.verdict {
+            Verdict::Trusted { by } => by,
+            _ => None,
+        }
     }
 
     /// Tells whether it serves where nothing else does.

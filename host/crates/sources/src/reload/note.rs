@@ -32,14 +32,14 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
             serving: status.kept.as_ref().map(|kept| kept.facts.digest.clone()),
         });
         if let (Some(source), Some(ready)) = (&status.source, ready)
-            && ready.trusted_by_rule
+            && let Some(rule) = ready.trusted_by
         {
             let folder = match source {
                 SourceId::Plugin { folder, .. } => Some(folder.clone()),
                 _ => None,
             };
             let (what, digest) = (source.to_string(), ready.facts.digest.to_string());
-            audit.note(Trusted { what, folder, digest, by: "same-needs" });
+            audit.note(Trusted { what, folder, digest, by: rule.word() });
         }
     }
 }

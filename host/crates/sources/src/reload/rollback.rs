@@ -21,6 +21,16 @@ pub enum RollbackError {
         "no earlier build of plugin:{0} is kept; builds are kept from the second that is in order on"
     )]
     None(PluginId),
+    /// No kept build is older than the one that serves.
+    #[error(
+        "plugin:{id} serves the oldest of its builds that are kept; kept are {kept}; name one by its digest to go to that"
+    )]
+    Oldest {
+        /// The plugin.
+        id: PluginId,
+        /// What there is, the newest first.
+        kept: String,
+    },
     /// No kept build has this digest.
     #[error("no kept build of plugin:{id} has the digest {given}; kept are {kept}")]
     Unknown {
@@ -83,6 +93,12 @@ pub fn roll_back(
             digests.iter().map(short).collect::<Vec<_>>().join(", ")
         };
         if kept.is_empty() {
+            let all = known.kept.iter().rev().filter(|digest| can_run(&builds, digest, runners));
+            let all: Vec<String> = all.cloned().collect();
+            let others = all.iter().filter(|digest| Some(digest.as_str()) != from).count();
+            if to.is_none() && others > 0 {
+                return Err(RollbackError::Oldest { id: id.clone(), kept: shown(&all) });
+            }
             return Err(RollbackError::None(id.clone()));
         }
         let chosen = match to {

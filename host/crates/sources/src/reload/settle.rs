@@ -214,7 +214,7 @@ impl Plugin<'_> {
             bytes: kept(file.loaded.packed.as_ref(), path),
             digest: Arc::clone(file.digest()),
             outline: file.surface.outline(),
-            trust: file.verdict == Verdict::Trusted { by_rule: true },
+            trust: file.trusted_by().is_some(),
             judged_by: (
                 self.case.known.and_then(|known| known.trusted.clone()),
                 known.map(|known| known.digest.clone()),
@@ -240,7 +240,7 @@ impl Plugin<'_> {
         let ready = |judged: &Judged| Ready {
             origin: if judged.age.is_some() { Origin::Bundled } else { found.origin },
             trusted: judged.is_trusted(),
-            trusted_by_rule: judged.verdict == Verdict::Trusted { by_rule: true },
+            trusted_by: judged.trusted_by(),
             needs: judged.loaded.registration.needs.clone(),
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),

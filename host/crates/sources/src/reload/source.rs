@@ -135,7 +135,7 @@ impl Source {
         for digest in case.stand_ins().into_iter().chain(last) {
             if let Some(loaded) = self.builds.get(digest) {
                 let judged = case.judge(loaded.clone());
-                if matches!(judged.verdict, Verdict::Trusted { by_rule: false } | Verdict::Free) {
+                if matches!(judged.verdict, Verdict::Trusted { by: None } | Verdict::Free) {
                     return (Some(judged), wanted);
                 }
             } else if wanted.is_none()

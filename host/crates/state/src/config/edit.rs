@@ -256,14 +256,6 @@ fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
     })
 }
 
-/// Tells whether a manifest of cargo has a workspace; of another package's (`is_own` is false), only
-/// one that leaves nothing out.
-pub fn has_workspace(manifest: &str, is_own: bool) -> bool {
-    let manifest: Option<DocumentMut> = manifest.parse().ok();
-    let workspace = manifest.as_ref().and_then(|manifest| manifest.get("workspace"));
-    workspace.is_some_and(|workspace| is_own || workspace.get("exclude").is_none())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

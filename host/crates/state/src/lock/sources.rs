@@ -53,6 +53,14 @@ pub fn consent(state: &Path, source: &Path) -> Result<Option<Consent>, LockError
     Ok(known.sources.iter().find(is_it).map(|known| known.by))
 }
 
+/// The sources that may be built unasked.
+pub fn sources(state: &Path) -> Vec<PathBuf> {
+    // Who asks whether one may be built is told what is wrong.
+    let known: Sources = read(&state.join(SOURCES)).unwrap_or_default();
+    let is_there = |known: &Known| which(&known.path).as_ref() == Some(&known.which);
+    known.sources.into_iter().filter(is_there).map(|known| known.path).collect()
+}
+
 /// Remembers that a source, named without links, may be built.
 ///
 /// # Errors
@@ -68,7 +76,7 @@ pub fn record_consent(state: &Path, source: &Path, by: Consent) -> Result<(), Lo
 }
 
 /// Tells a folder or file from any other that lies at its path later, as well as the file system can.
-fn which(path: &Path) -> Option<String> {
+pub(super) fn which(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
     let born = metadata.created().ok();
     let born = born.and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
