@@ -1,5 +1,6 @@
 //! Trust: whose bytes have authority, what waits for a person, and what serves meanwhile.
 
+mod exactly;
 mod processes;
 mod program;
 mod repository;

@@ -154,7 +154,9 @@ impl<'a> Chooser<'a> {
             let file = address.folder().and_then(|folder| self.file_in(folder, id));
             let is_it = |file: &Candidate| self.address_of(file) == address;
             let file = file.filter(is_it);
-            if file.is_some() || self.command.of_gone {
+            // What was granted to the bundled plugin of an id is nobody's who has taken its place.
+            let is_bundled = address.folder().is_none() && !fitting.is_empty();
+            if file.is_some() || self.command.of_gone || is_bundled {
                 let is_here = match address.folder() {
                     None => true,
                     Some(folder) => file.is_none() && self.is_looked_at(folder),

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::home::Home;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::Grants;
+use toolhost_policy::authority::{DirGrant, Grants};
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::{self, Config, ConfigError, PluginConfig, Share};
 use toolhost_state::lock::{self, Lock, LockError};
@@ -114,12 +114,14 @@ impl Books {
                 _ => Grants::default(),
             };
             if !is_known && !covers(grants, &held) {
+                let mut all = held.clone();
+                all.extend(grants);
+                let all = all.flags().join(" ");
                 let (id, held) = (&plugin.id, held.flags().join(" "));
-                let given = grants.flags().join(" ");
                 return Err(Failure::usage(format!(
                     "{place} is not what plugin:{id} was when it was granted {held}, and would have that as well"
                 ))
-                .hint(format!("if that is meant, look at it with `toolhost inspect {place}`, then run `toolhost grant {words} {held} {given}`"))
+                .hint(format!("if that is meant, look at it with `toolhost inspect {place}`, then run `toolhost grant {words} {all}`"))
                 .hint(format!("`toolhost trust {words}` shows what has changed; if that is not meant, run `toolhost revoke {words}` first")));
             }
             let known = self.lock().plugin_mut(folder, plugin.id.as_str());
@@ -161,15 +163,17 @@ impl Books {
         plugin: &PluginAddress,
         chosen: &Grants,
     ) -> Result<(usize, bool), Failure> {
-        let has_of_id = self.has_of_id(plugin);
+        let is_the_only_one = reload::is_the_only_one(plugin, &self.remembered);
         self.rewrite(&plugin.id)?;
-        check_held(&plugin.id, &self.said(plugin).grants, chosen)?;
+        let held = self.said(plugin).grants;
+        let chosen = &as_held(chosen, &held);
+        check_held(&plugin.id, &held, chosen)?;
         let mut count = 0;
         self.edit(|text| {
             let (mut text, own) = config::without_grants(text, plugin, chosen)?;
             count = own;
-            if has_of_id {
-                // What is left there by now was given to nobody.
+            if is_the_only_one {
+                // What is left there by now was given to nobody, and can be meant for nobody else.
                 let (rest, of_id) = config::without_table_of_id(&text, &plugin.id, chosen)?;
                 (text, count) = (rest, own + of_id);
             }
@@ -200,6 +204,7 @@ impl Books {
         chosen: &Grants,
     ) -> Result<usize, Failure> {
         let said = self.config.ids.get(id).cloned().unwrap_or_default();
+        let chosen = &as_held(chosen, &said.grants);
         check_held(id, &said.grants, chosen)?;
         let mut count = 0;
         self.edit(|text| {
@@ -258,13 +263,6 @@ impl Books {
         }
     }
 
-    /// Tells whether a plugin has something of the table of its id, or is the only one that could.
-    fn has_of_id(&self, plugin: &PluginAddress) -> bool {
-        let shares = reload::shares(&plugin.id, &self.remembered);
-        shares.iter().any(|(address, _)| address == plugin)
-            || reload::is_the_only_one(plugin, &self.remembered)
-    }
-
     /// Forgets that folders were trusted with the bundled plugin of an id, as was done in the days
     /// before.
     fn forget_bundled(&mut self, id: &PluginId) {
@@ -294,6 +292,21 @@ impl Books {
 fn covers(given: &Grants, held: &Grants) -> bool {
     let given = given.all();
     held.all().iter().all(|grant| given.contains(grant))
+}
+
+/// What is chosen, with directories as they are held: `/x/` is `/x`.
+fn as_held(chosen: &Grants, held: &Grants) -> Grants {
+    let mut chosen = chosen.clone();
+    for dir in &mut chosen.dirs {
+        let is_it = |known: &&DirGrant| {
+            (&known.host, known.access) == (&dir.host, dir.access)
+                && Path::new(&known.guest) == Path::new(&dir.guest)
+        };
+        if let Some(known) = held.dirs.iter().find(is_it) {
+            *dir = known.clone();
+        }
+    }
+    chosen
 }
 
 /// Checks that everything that is chosen is held.

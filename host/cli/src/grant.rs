@@ -19,7 +19,7 @@ use toolhost as host;
 use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::{self, DirGrant, Grants, Kind};
+use toolhost_policy::authority::{self, Access, DirGrant, Grants, Kind};
 use toolhost_sources::reload::{self, Trusted};
 use toolhost_state::audit::{Event, Granted};
 use toolhost_state::lock::{Agreed, Pin};
@@ -200,11 +200,17 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
 
 /// Checks that a plugin asks for what it is granted.
 fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Result<(), Failure> {
+    let id = &plugin.id;
     let unasked = loaded.unasked(grants);
     if unasked.is_empty() {
-        return Ok(());
+        let Some(dir) = loaded.only_read(grants).into_iter().next() else { return Ok(()) };
+        let read = DirGrant { access: Access::Read, ..dir.clone() };
+        return Err(Failure::usage(format!(
+            "plugin:{id} only asks to read that: `--dir {dir}` would give it no more than `ro`"
+        ))
+        .hint(format!("grant `--dir {}`", authority::quoted(&read.to_string())))
+        .hint("to grant it all the same, ahead of a need, add `--anyway`"));
     }
-    let id = &plugin.id;
     let needs = &loaded.registration.needs;
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| !unasked.texts(*kind).is_empty()).collect();

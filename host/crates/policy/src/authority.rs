@@ -24,7 +24,7 @@ use toolhost_core::text;
 use toolhost_core::tool::Need;
 
 pub use address::Reach;
-pub use asked::{ToolNeeds, unasked};
+pub use asked::{ToolNeeds, only_read, unasked};
 pub use dirs::{Access, DirGrant, OwnFolder, access, names, refusal, refusal_within};
 pub use exclusive::{Exclusive, Sides};
 pub use hooks::{HookGrant, fits, hears};

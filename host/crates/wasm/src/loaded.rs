@@ -13,7 +13,7 @@ use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::script::Language;
 use toolhost_core::tool::{Registration, Tool};
-use toolhost_policy::authority::{self, Exclusive, Grants, Kind};
+use toolhost_policy::authority::{self, DirGrant, Exclusive, Grants, Kind};
 
 /// A plugin that loaded.
 #[derive(Clone)]
@@ -49,6 +49,14 @@ impl Loaded {
             specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
         let has_hooks = self.prepared.optional.hooks.is_some();
         authority::unasked(&self.registration.needs, &tools, has_hooks, grants)
+    }
+
+    /// Those directories of `grants` that may be changed, and that the plugin only asks to read.
+    pub fn only_read(&self, grants: &Grants) -> Vec<DirGrant> {
+        let specs = self.registration.tools.iter().map(|tool| tool.spec());
+        let tools: Vec<_> =
+            specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
+        authority::only_read(&self.registration.needs, &tools, grants)
     }
 
     /// Like [`Loaded::grant`], of a plugin that commands call something else than its id, since others have that.

@@ -1,7 +1,9 @@
 //! Which grants give nothing, since the plugin asks for nothing that they meet.
 
 use super::http::HostPattern;
-use super::{Grants, HookGrant, Kind, access, hooks, http, needs_for, secrets, variables};
+use super::{
+    Access, DirGrant, Grants, HookGrant, Kind, access, hooks, http, needs_for, secrets, variables,
+};
 use toolhost_core::tool::Need;
 
 /// A tool: its name, and the variables that it requires.
@@ -36,6 +38,15 @@ pub fn unasked(
     let hears = |grant: &HookGrant| has_hooks && hooks::asks(needs, grant);
     unasked.hooks.retain(|grant| !hears(grant));
     unasked
+}
+
+/// Those directories of `grants` that may be changed, and that the plugin only asks to read.
+pub fn only_read(needs: &[Need], tools: &[ToolNeeds<'_>], grants: &Grants) -> Vec<DirGrant> {
+    let names = || tools.iter().map(|(name, _)| *name).chain([""]);
+    let asked = |grant: &DirGrant| names().filter_map(|tool| access(needs, tool, grant)).max();
+    let is_one =
+        |grant: &&DirGrant| grant.access == Access::Write && asked(grant) == Some(Access::Read);
+    grants.dirs.iter().filter(is_one).cloned().collect()
 }
 
 impl HostPattern {
