@@ -121,3 +121,20 @@ async fn bombs_of_all_kinds_cost_what_they_may() {
         }
     }
 }
+
+/// Each element would take a hundred times its text where it was read with its place.
+#[tokio::test]
+async fn an_extension_has_a_bound_of_its_own() {
+    let script = |elements: usize| {
+        format!(
+            "from toolhost import tool\n\n\n@tool()\ndef good() -> str:\n    \"\"\"Says.\"\"\"\n    return \"\"\n\n\n\
+             @tool(extensions={{\"c\": {{\"a\" * 250: {{\"b\" * 250: [1] * {elements}}}}}}})\n\
+             def heavy() -> str:\n    \"\"\"Says.\"\"\"\n    return \"\"\n"
+        )
+    };
+    let status = Lab::new().with("x.py", script(32_000)).status("x.py").await;
+    assert_eq!(status, "tools: good heavy");
+    let status = Lab::new().with("x.py", script(1_000_000)).status("x.py").await;
+    let reason = "left out `heavy`: extension `c` has 2000513 bytes of JSON; allowed are 65536; put what is larger in a file of the plugin, or answer it with a tool";
+    assert!(status.contains(reason), "{status}");
+}

@@ -165,51 +165,81 @@ impl Reader<'_> {
         }
     }
 
-    /// All names and texts of a JSON value.
+    /// All names and texts of a JSON value, which is not deep.
     fn value(&mut self, pointer: &str, value: &Value) {
-        let mut left = vec![(pointer.to_owned(), value)];
-        while let Some((pointer, value)) = left.pop() {
-            match value {
-                Value::String(text) => self.described(&pointer, text),
-                // Reversed, since the last is read next.
-                Value::Array(values) => {
-                    let numbered = values.iter().enumerate().rev();
-                    left.extend(
-                        numbered.map(|(index, value)| (format!("{pointer}/{index}"), value)),
-                    );
+        self.walk(&Place::Root(pointer), value);
+    }
+
+    /// A pointer is written only where something is found: for each element of a long array that
+    /// would take many times the memory of the array.
+    fn walk(&mut self, place: &Place<'_>, value: &Value) {
+        if self.found.len() > SUSPICIONS_MAX {
+            return;
+        }
+        match value {
+            Value::String(text) => self.described_at(place, text),
+            Value::Array(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.walk(&Place::Element(place, index), value);
                 }
-                Value::Object(members) => {
-                    for name in members.keys() {
-                        self.plain(&below(&pointer, name), name);
-                    }
-                    let members = members.iter().rev();
-                    left.extend(members.map(|(name, value)| (below(&pointer, name), value)));
-                }
-                _ => {}
             }
+            Value::Object(members) => {
+                for name in members.keys() {
+                    self.plain_at(&Place::Member(place, name), name);
+                }
+                for (name, value) in members {
+                    self.walk(&Place::Member(place, name), value);
+                }
+            }
+            _ => {}
         }
     }
 
     /// A text in which tools of others may be named.
     fn described(&mut self, pointer: &str, text: &str) {
-        self.plain(pointer, text);
+        self.described_at(&Place::Root(pointer), text);
+    }
+
+    fn described_at(&mut self, place: &Place<'_>, text: &str) {
+        self.plain_at(place, text);
         if let Some(range) = other_tool(text, &self.others) {
             let what = "names a tool of others";
-            self.push(pointer, Suspect::new(Kind::OtherTool, what, text, range));
+            self.push(place, Suspect::new(Kind::OtherTool, what, text, range));
         }
     }
 
     fn plain(&mut self, pointer: &str, text: &str) {
+        self.plain_at(&Place::Root(pointer), text);
+    }
+
+    fn plain_at(&mut self, place: &Place<'_>, text: &str) {
         for suspect in suspects(text) {
-            self.push(pointer, suspect);
+            self.push(place, suspect);
         }
     }
 
-    fn push(&mut self, pointer: &str, suspect: Suspect) {
+    fn push(&mut self, place: &Place<'_>, suspect: Suspect) {
         // A little over the bound, so that it can be told that there is more.
         if self.found.len() <= SUSPICIONS_MAX {
-            let (tool, pointer) = (self.tool.clone(), pointer.to_owned());
+            let (tool, pointer) = (self.tool.clone(), place.pointer());
             self.found.push(Suspicion { tool, pointer, suspect });
+        }
+    }
+}
+
+/// Where a value stands, as far as that is known without writing it down.
+enum Place<'a> {
+    Root(&'a str),
+    Element(&'a Place<'a>, usize),
+    Member(&'a Place<'a>, &'a str),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Place::Root(pointer) => (*pointer).to_owned(),
+            Place::Element(place, index) => below(&place.pointer(), &index.to_string()),
+            Place::Member(place, name) => below(&place.pointer(), name),
         }
     }
 }

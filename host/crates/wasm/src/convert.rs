@@ -23,6 +23,9 @@ const NEED_BYTES_MAX: usize = 8 << 10;
 const NEED_KIND_BYTES_MAX: usize = 64;
 const NEED_REASON_BYTES_MAX: usize = 512;
 const EXTENSIONS_MAX: usize = 64;
+/// Each is read as JSON, which takes many times the memory of its text.
+const EXTENSION_BYTES_MAX: usize = 64 << 10;
+const EXTENSION_NAME_BYTES_MAX: usize = 128;
 /// An empty block takes no bytes of the output, and some hundred of the host's memory.
 const BLOCKS_MAX: usize = 4_096;
 const EMOJI_BYTES_MAX: usize = 32;
@@ -99,6 +102,7 @@ pub(super) fn registration(
         let given = registration.extensions.len();
         return nonsense(format!("{given} extensions; allowed are {EXTENSIONS_MAX}"));
     }
+    extensions_fit(&registration.extensions).map_err(LoadError::Nonsense)?;
     let too_large = |need: &&types::Need| {
         need.value.len() > NEED_BYTES_MAX
             || need.kind.len() > NEED_KIND_BYTES_MAX
@@ -109,6 +113,13 @@ pub(super) fn registration(
         return nonsense(format!(
             "of need `{kind}` the kind may have {NEED_KIND_BYTES_MAX} bytes, the value \
              {NEED_BYTES_MAX} and the reason {NEED_REASON_BYTES_MAX}"
+        ));
+    }
+    if let Some(need) = registration.needs.iter().find(|need| need.tools.len() > allowed) {
+        let kind = text::one_line(&text::cut(&need.kind, 40));
+        let given = need.tools.len();
+        return nonsense(format!(
+            "need `{kind}` names {given} tools; allowed are {allowed}; without any it is for all"
         ));
     }
     let (mut specs, mut rejected) = (Vec::new(), Vec::new());
@@ -144,6 +155,7 @@ fn spec(tool: types::Tool, exported: Exported, limits: &Limits) -> Result<ToolSp
         at_most("an example", example.arguments.len().max(expected), EXAMPLE_BYTES_MAX)?;
     }
     at_most("extensions", tool.extensions.len(), EXTENSIONS_MAX)?;
+    extensions_fit(&tool.extensions)?;
     let schema = |name: &str, text: &str| {
         schema::parse(text, limits).map_err(|error| format!("`{name}`: {error}"))
     };
@@ -174,6 +186,26 @@ fn spec(tool: types::Tool, exported: Exported, limits: &Limits) -> Result<ToolSp
             .collect(),
         extensions: tool.extensions,
     })
+}
+
+/// Bounds each extension by itself.
+fn extensions_fit(extensions: &[(String, String)]) -> Result<(), String> {
+    for (name, value) in extensions {
+        let shown = text::one_line(&text::cut(name, 40));
+        if name.len() > EXTENSION_NAME_BYTES_MAX {
+            let given = name.len();
+            return Err(format!(
+                "the name of extension `{shown}` has {given} bytes; allowed are {EXTENSION_NAME_BYTES_MAX}; shorten it"
+            ));
+        }
+        if value.len() > EXTENSION_BYTES_MAX {
+            let given = value.len();
+            return Err(format!(
+                "extension `{shown}` has {given} bytes of JSON; allowed are {EXTENSION_BYTES_MAX}; put what is larger in a file of the plugin, or answer it with a tool"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn at_most(what: &str, given: usize, allowed: usize) -> Result<(), String> {
