@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, PATIENCE};
 use super::{PATIENT, probe};
-use crate::support::{Lab, guest};
+use crate::support::{Lab, guest, made};
 
 /// One call of the probe at a time, and calls that end when they are told to.
 const ONE_AT_A_TIME: &str =
@@ -413,4 +413,37 @@ fn arguments_are_read_as_everywhere() {
         assert!(message.contains(why), "{message}");
     }
     assert_eq!(client.call(3, "echo", json!({ "text": "a" }))["result"]["isError"], false);
+}
+
+/// Many who ask for the tools at once are given one listing, in turn, and the end does not wait.
+#[test]
+fn many_listings_at_once_are_made_once() {
+    let tool = |number: usize| {
+        json!({ "name": format!("t{number:02}"), "toolset": "made", "description": "", "parameters": {
+            "generated": [
+                ["{\"type\":\"object\",\"properties\":{", 1],
+                ["\"p%\":{\"type\":\"string\"},", 700],
+                ["\"last\":{}}}", 1],
+            ],
+        } })
+    };
+    let tools: Vec<Value> = (0..40).map(tool).collect();
+    let lab = Lab::new().config(PATIENT).with("made.wasm", made(&json!({ "tools": tools })));
+    let mut client = Client::initialized(&lab, &[]);
+    let (names, _) = client.list();
+    assert_eq!(names.len(), 40);
+    for id in 100..120 {
+        client.ask(id, "tools/list", json!({}));
+    }
+    for id in 100..120 {
+        let answer = client.answer(id);
+        assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(40), "{id}");
+    }
+    for id in 200..260 {
+        client.ask(id, "tools/list", json!({}));
+    }
+    let since = Instant::now();
+    client.close();
+    client.wait();
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
 }

@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorData,
-    Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, SetLevelRequestParams, SubscriptionFilter,
+    Implementation, ListToolsResult, LoggingLevel, PaginatedRequestParams, RequestId,
+    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler, ServiceExt};
@@ -186,23 +186,30 @@ impl Door {
         let _ = tokio::time::timeout(self.list_wait_max, plugins).await;
     }
 
-    /// What a client would be given now.
-    async fn listing(&self) -> Arc<Listing> {
+    /// What a client would be given now; nothing if it has gone.
+    async fn listing(&self) -> Option<Arc<Listing>> {
         let session = self.desk.session();
-        self.listings.make(&*self.host, &session).await
+        self.listings.make(&*self.host, &session, &|| self.traffic.is_gone()).await
     }
 
-    async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ErrorData> {
+    async fn page(
+        &self,
+        id: &RequestId,
+        cursor: Option<String>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.traffic.has_room().await;
         if let Some(cursor) = cursor {
-            let page = self.listings.page(&cursor);
-            return page.ok_or_else(|| {
+            let (page, bytes) = self.listings.page(&cursor).ok_or_else(|| {
                 let message = "`cursor` is none that this server gave for its present tools; list from the start";
                 ErrorData::invalid_params(message, None)
-            });
+            })?;
+            self.traffic.promise(id, bytes).await;
+            return Ok(page);
         }
         // Scripts whose runner is compiled come later, and the client is told.
         self.wait(self.host.started()).await;
-        let listing = self.listing().await;
+        let listing = self.listing().await.ok_or_else(dropped)?;
+        self.traffic.promise(id, listing.first_bytes()).await;
         self.known.send_replace(Some(listing.digest));
         self.listed.notify_one();
         Ok(self.listings.first_page(listing))
@@ -277,7 +284,7 @@ impl Door {
             generations.mark_unchanged();
             checks.mark_unchanged();
             let Some(digest) = *known.borrow_and_update() else { continue };
-            let now = self.listing().await.digest;
+            let Some(now) = self.listing().await.map(|listing| listing.digest) else { continue };
             if now == digest {
                 continue;
             }
@@ -294,8 +301,9 @@ impl Door {
 
     async fn follow(&self, subscription: &SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.changes.subscribe();
-        if self.known.borrow().is_none() {
-            let digest = self.listing().await.digest;
+        if self.known.borrow().is_none()
+            && let Some(digest) = self.listing().await.map(|listing| listing.digest)
+        {
             self.known.send_if_modified(|known| known.replace(digest).is_none());
         }
         while changes.changed().await.is_ok() {
@@ -337,7 +345,7 @@ impl ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        self.unless_dropped(&context, self.page(cursor)).await
+        self.unless_dropped(&context, self.page(&context.id, cursor)).await
     }
 
     async fn call_tool(

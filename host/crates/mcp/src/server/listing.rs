@@ -4,7 +4,8 @@
 //! a client which is still turning pages is not disturbed by what changes meanwhile.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rmcp::model::{ListToolsResult, Tool};
 use serde_json::{Map, Value, json};
@@ -26,42 +27,74 @@ pub(super) struct Listing {
     /// The same for the same tools.
     pub(super) digest: u64,
     tools: Vec<Tool>,
+    /// Bytes of each tool as JSON.
+    lengths: Vec<usize>,
 }
 
 /// Makes listings, and remembers those that were begun.
 pub(super) struct Listings {
     format: Format,
     begun: Mutex<VecDeque<Arc<Listing>>>,
+    /// Held by whoever makes one: those who ask meanwhile are given the same.
+    made: tokio::sync::Mutex<Option<Made>>,
+}
+
+/// The listing that was made last, and of what.
+struct Made {
+    of: [Weak<Listed>; 2],
+    listing: Arc<Listing>,
 }
 
 impl Listings {
     /// Schemas of arguments have this format.
     pub(super) fn new(format: Format) -> Listings {
-        Listings { format, begun: Mutex::default() }
+        Listings { format, begun: Mutex::default(), made: tokio::sync::Mutex::default() }
     }
 
-    /// Lists the tools that a session has now, by what their checks said last.
-    pub(super) async fn make(&self, host: &dyn Backend, session: &Session) -> Arc<Listing> {
+    /// Lists the tools that a session has now, by what their checks said last; none if it `is_gone`
+    /// who asked. However many ask, it is made once as long as the definitions are the same.
+    pub(super) async fn make(
+        &self,
+        host: &dyn Backend,
+        session: &Session,
+        is_gone: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Arc<Listing>> {
+        let mut made = self.made.lock().await;
         let listed = host.known_definitions(session, Format::Mcp).await;
         let formed = match self.format {
-            Format::Mcp => None,
-            format => Some(host.known_definitions(session, format).await),
+            Format::Mcp => Arc::clone(&listed),
+            format => host.known_definitions(session, format).await,
         };
-        runtime::at_length(|| self.of(&listed, formed.as_deref()))
+        let of = [Arc::downgrade(&listed), Arc::downgrade(&formed)];
+        if let Some(made) = &*made
+            && made.of.iter().zip(&of).all(|(made, of)| made.ptr_eq(of))
+        {
+            return Some(Arc::clone(&made.listing));
+        }
+        let formed = (self.format != Format::Mcp).then_some(&*formed);
+        let listing = runtime::at_length(|| self.of(&listed, formed, is_gone))?;
+        *made = Some(Made { of, listing: Arc::clone(&listing) });
+        Some(listing)
     }
 
-    fn of(&self, listed: &Listed, formed: Option<&Listed>) -> Arc<Listing> {
-        let mut values = listed.values.clone();
-        if let Some(formed) = formed {
-            let schemas: HashMap<&str, &Value> =
-                formed.names.iter().map(String::as_str).zip(&formed.values).collect();
-            for (name, value) in listed.names.iter().zip(&mut values) {
-                if let Some(formed) = schemas.get(name.as_str()) {
-                    value["inputSchema"] = Value::Object(input_schema(formed, self.format));
-                }
+    fn of(
+        &self,
+        listed: &Listed,
+        formed: Option<&Listed>,
+        is_gone: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Arc<Listing>> {
+        let formed =
+            formed.map(|formed| formed.names.iter().map(String::as_str).zip(&formed.values));
+        let schemas: HashMap<&str, &Value> = formed.into_iter().flatten().collect();
+        // One after the other, so that there is one copy at a time, and an end between any two.
+        let values = listed.names.iter().zip(&listed.values).map(|(name, value)| {
+            let mut value = value.clone();
+            if let Some(formed) = schemas.get(name.as_str()) {
+                value["inputSchema"] = Value::Object(input_schema(formed, self.format));
             }
-        }
-        Arc::new(Listing::new(values))
+            value
+        });
+        Listing::new(values, is_gone).map(Arc::new)
     }
 
     /// The first page of a listing, which is remembered if there are more.
@@ -78,8 +111,9 @@ impl Listings {
         page
     }
 
-    /// The page that a cursor stands for; none if the cursor was not given here, or long ago.
-    pub(super) fn page(&self, cursor: &str) -> Option<ListToolsResult> {
+    /// The page that a cursor stands for, and its bytes; none if the cursor was not given here, or
+    /// long ago.
+    pub(super) fn page(&self, cursor: &str) -> Option<(ListToolsResult, usize)> {
         let (digest, start) = cursor.split_once('-')?;
         let digest = u64::from_str_radix(digest, 16).ok()?;
         let start: usize = start.parse().ok()?;
@@ -90,28 +124,45 @@ impl Listings {
             && start < listing.tools.len()
             && start.is_multiple_of(PAGE_TOOLS_MAX)
             && listing.cursor(start) == cursor;
-        is_ours.then(|| listing.page(start))
+        is_ours.then(|| (listing.page(start), listing.page_bytes(start)))
     }
 }
 
 impl Listing {
-    fn new(values: Vec<Value>) -> Listing {
-        let mut hash = Sha256::new();
-        let tool = |value: Value| {
-            hash.update(value.to_string());
-            let name = value["name"].clone();
-            match serde_json::from_value::<Tool>(value) {
-                Ok(tool) => Some(tool),
-                Err(error) => {
-                    tracing::error!("{name} cannot be listed: {error}");
-                    None
-                }
+    fn new(
+        values: impl Iterator<Item = Value>,
+        is_gone: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Listing> {
+        let mut written = Written::default();
+        let (mut tools, mut lengths) = (Vec::new(), Vec::new());
+        for value in values {
+            if is_gone() {
+                return None;
             }
-        };
-        let tools = values.into_iter().filter_map(tool).collect();
-        let digest = hash.finalize();
-        let start = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
-        Listing { digest: start, tools }
+            let before = written.bytes;
+            let name = value["name"].clone();
+            let tool = serde_json::to_writer(&mut written, &value)
+                .and_then(|()| serde_json::from_value::<Tool>(value));
+            match tool {
+                Ok(tool) => {
+                    tools.push(tool);
+                    lengths.push(written.bytes - before);
+                }
+                Err(error) => tracing::error!("{name} cannot be listed: {error}"),
+            }
+        }
+        let digest = written.hash.finalize();
+        let digest = digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Some(Listing { digest, tools, lengths })
+    }
+
+    /// Bytes of the first page as JSON, about.
+    pub(super) fn first_bytes(&self) -> usize {
+        self.page_bytes(0)
+    }
+
+    fn page_bytes(&self, start: usize) -> usize {
+        self.lengths.iter().skip(start).take(PAGE_TOOLS_MAX).sum()
     }
 
     fn page(&self, start: usize) -> ListToolsResult {
@@ -123,6 +174,25 @@ impl Listing {
 
     fn cursor(&self, start: usize) -> String {
         format!("{:016x}-{start}", self.digest)
+    }
+}
+
+/// Counts and digests what is written.
+#[derive(Default)]
+struct Written {
+    hash: Sha256,
+    bytes: usize,
+}
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -169,7 +239,7 @@ mod tests {
 
     fn listing(count: usize) -> Listing {
         let tool = |number| json!({ "name": format!("t{number:04}"), "inputSchema": {} });
-        Listing::new((0..count).map(tool).collect())
+        Listing::new((0..count).map(tool), &|| false).expect("nobody is gone")
     }
 
     #[test]
@@ -180,7 +250,7 @@ mod tests {
         loop {
             names.extend(page.tools.iter().map(|tool| tool.name.to_string()));
             let Some(cursor) = &page.next_cursor else { break };
-            page = listings.page(cursor).expect("a page");
+            page = listings.page(cursor).expect("a page").0;
         }
         assert_eq!(names.len(), 501);
         assert!(names.is_sorted());

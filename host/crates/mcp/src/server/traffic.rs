@@ -70,6 +70,8 @@ pub(super) struct Traffic {
 struct State {
     /// Requests that are not answered, with their memory in bytes.
     open: HashMap<RequestId, usize>,
+    /// Bytes of answers that are made now, by the request.
+    promised: HashMap<RequestId, usize>,
     cancelled: VecDeque<RequestId>,
     queue: VecDeque<Outgoing>,
     load: Load,
@@ -82,6 +84,8 @@ struct Load {
     requests: usize,
     requests_bytes: usize,
     answers_bytes: usize,
+    /// Of answers that are made now and not queued yet.
+    promised_bytes: usize,
 }
 
 /// One message to write.
@@ -293,6 +297,30 @@ impl Traffic {
         let _ = self.load.subscribe().wait_for(|load| load.answers_bytes <= most).await;
     }
 
+    /// Waits until an answer of so many bytes has room beside those that wait and those that were
+    /// promised; alone, it may be larger. The room is taken until the request is answered or
+    /// cancelled.
+    pub(super) async fn promise(&self, id: &RequestId, bytes: usize) {
+        let most = self.answers_bytes_max / 2;
+        let has_room = |load: &Load| {
+            let taken = load.answers_bytes + load.promised_bytes;
+            taken == 0 || taken + bytes <= most
+        };
+        let mut load = self.load.subscribe();
+        while load.wait_for(has_room).await.is_ok() {
+            let mut state = self.state();
+            if !state.open.contains_key(id) {
+                return;
+            }
+            // Another may have been faster.
+            if has_room(&state.load) {
+                state.promised.insert(id.clone(), bytes);
+                state.load.promised_bytes += bytes;
+                return self.tell(&state);
+            }
+        }
+    }
+
     /// Waits until all is answered, or it is time to go; then nobody is there.
     pub(super) async fn finish(&self, deadline: Instant) {
         let mut load = self.load.subscribe();
@@ -319,6 +347,7 @@ impl State {
         let Some(bytes) = self.open.remove(id) else { return false };
         self.load.requests -= 1;
         self.load.requests_bytes -= bytes;
+        self.load.promised_bytes -= self.promised.remove(id).unwrap_or_default();
         true
     }
 }
@@ -388,6 +417,28 @@ mod tests {
         written.await;
         traffic.enter(Stage::Gone);
         writer.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn promised_answers_take_turns() {
+        let mut limits = Limits::default();
+        limits.set("answers_bytes_max", "64 KiB").expect("allowed");
+        let traffic = Arc::new(Traffic::new(&limits));
+        let ids = [1, 2, 3].map(RequestId::Number);
+        for id in &ids {
+            traffic.admit(id, 100).expect("room");
+        }
+        // Alone, one may be larger.
+        traffic.promise(&ids[0], 100_000).await;
+        let mut second = Box::pin(traffic.promise(&ids[1], 10_000));
+        let mut third = Box::pin(traffic.promise(&ids[2], 30_000));
+        assert!(futures_util::poll!(&mut second).is_pending());
+        assert!(futures_util::poll!(&mut third).is_pending());
+        traffic.cancel(&ids[0]);
+        second.await;
+        assert!(futures_util::poll!(&mut third).is_pending(), "both are more than half");
+        traffic.release(&ids[1]);
+        third.await;
     }
 
     #[tokio::test]

@@ -365,6 +365,13 @@ fn is_request(message: &ClientJsonRpcMessage) -> bool {
 
 /// Why a line is no message that can be handled; none if nobody waits for an answer.
 fn broken(line: &[u8], seen: &Seen) -> Option<(ErrorCode, String)> {
+    if let Err(error) = std::str::from_utf8(line) {
+        let why = format!(
+            "the line is not UTF-8, from its byte {} on; JSON is sent as UTF-8",
+            error.valid_up_to()
+        );
+        return Some((ErrorCode::PARSE_ERROR, why));
+    }
     let broken = match serde_json::from_slice::<Broken>(line) {
         Ok(broken) => broken,
         // The cause would tell of types of this program.
