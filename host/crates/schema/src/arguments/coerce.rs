@@ -36,6 +36,12 @@ pub fn coerce(arguments: &mut Map<String, Value>, parameters: &Value) -> bool {
     let mut changed = false;
     for (name, value) in arguments {
         if let Some(schema) = properties.get(name) {
+            // `nullable` stands beside a `$ref` as well as in what it leads to.
+            if is_text_of_null(value) && allows_null(schema) {
+                *value = Value::Null;
+                changed = true;
+                continue;
+            }
             changed |= property(value, resolve(schema, parameters), parameters);
         }
     }
@@ -50,9 +56,10 @@ pub fn leave_out_nulls(arguments: &mut Map<String, Value>, parameters: &Value) -
     };
     let required = parameters.get("required").and_then(Value::as_array);
     let is_left_out = |name: &str, value: &Value| {
-        let schema = properties.get(name).map(|schema| resolve(schema, parameters));
-        let excludes_null =
-            schema.is_some_and(|schema| schema.get("type").is_some() && !allows_null(schema));
+        let excludes_null = properties.get(name).is_some_and(|given| {
+            let schema = resolve(given, parameters);
+            schema.get("type").is_some() && !allows_null(schema) && !allows_null(given)
+        });
         let is_required =
             || required.is_some_and(|names| names.iter().any(|required| required == name));
         value.is_null() && excludes_null && !is_required()
@@ -77,6 +84,10 @@ fn property(value: &mut Value, schema: &Value, root: &Value) -> bool {
         *value = coerced;
     }
     below(value, schema, root, DEPTH_MAX) || changed
+}
+
+fn is_text_of_null(value: &Value) -> bool {
+    matches!(value, Value::String(text) if text.trim() == "null")
 }
 
 fn from_text(text: &str, schema: &Value) -> Option<Value> {
