@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::arriving::{self, Arriving};
 use super::reloader::Reloader;
+use super::source::Source;
 
 impl Reloader {
     /// Loads what a call of this tool waits for and nothing else, if the tool is there then.
@@ -12,13 +13,19 @@ impl Reloader {
         let (config, remembered) = (&self.config, &self.remembered);
         let mut wanted = arriving::begin_with(tool, is_there, &self.sources, config, remembered);
         self.is_partial = true;
-        while !wanted.is_empty() {
+        'more: while !wanted.is_empty() {
             self.start(Some(&wanted.into_iter().collect()));
             while let Some(done) = self.work.join_next_with_id().await {
                 self.take(done);
                 if self.work.is_empty() {
                     // It may want kept builds.
                     self.publish().await;
+                } else if self.is_loaded(tool) {
+                    self.publish().await;
+                    if self.has(tool) && self.waited_for(tool).await.is_empty() {
+                        // What is loaded beside it has no part in the call.
+                        break 'more;
+                    }
                 }
             }
             // A file that is no plugin by its name alone takes no work.
@@ -34,6 +41,19 @@ impl Reloader {
         self.is_partial
     }
 
+    fn has(&self, tool: &str) -> bool {
+        self.parts.registry.current().find(tool).is_some()
+    }
+
+    /// Tells whether a file was read that registers the tool.
+    fn is_loaded(&self, tool: &str) -> bool {
+        let registers = |source: &Source| {
+            let Some(Ok(loaded)) = &source.file else { return false };
+            loaded.registration.tools.iter().any(|of| of.spec().name.as_str() == tool)
+        };
+        self.sources.values().any(registers)
+    }
+
     /// What a call of this tool waits for yet. Files that might matter are read first, since most have
     /// not changed since it was remembered which names they have.
     async fn waited_for(&mut self, tool: &str) -> Vec<PathBuf> {
@@ -44,7 +64,12 @@ impl Reloader {
         let arriving = |of: &Reloader| Arriving::of(&of.sources, &of.config, &of.remembered);
         for path in arriving(self).waited_for(tool, &catalog) {
             let Some(source) = self.sources.get_mut(&path) else { continue };
-            source.load_as = arriving::load_as(&source.found, &self.remembered);
+            if source.load_as.digest.get().is_some() && source.busy.is_some() {
+                continue;
+            }
+            if source.busy.is_none() {
+                source.load_as = arriving::load_as(&source.found, &self.remembered);
+            }
             let (candidate, load_as) = (&source.found.candidate, &source.load_as);
             if let Ok(digest) = self.parts.loader.digest(candidate, load_as).await {
                 source.load_as.digest.get_or_init(|| digest);
