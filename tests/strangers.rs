@@ -153,6 +153,28 @@ async fn untrusted_register_time_max() {
     }
 }
 
+/// After 25 that were stopped, the others are not tried, and it is said which.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_loops_in_register_take_no_longer_than_some() {
+    let looping = |number: usize| ByHand {
+        register: format!("(drop (i32.const {number})) (loop $ever (br $ever))"),
+        ..ByHand::default()
+    };
+    let mut lab =
+        lab().config("[limits]\nregister_time_max = \"1s\"\nuntrusted_register_time_max = \"1ms\"");
+    for number in 0..80 {
+        lab = lab.with(&format!("loop{number}.wasm"), looping(number).build());
+    }
+    let refused = refused(&statuses(&lab).await);
+    assert_eq!(refused.len(), 80, "{refused:?}");
+    let not_tried = |(_, reason): &&(String, String)| {
+        reason.starts_with("not tried: ")
+            && reason.ends_with("trust this file with `toolhost trust`")
+    };
+    // Some are under way at the same time.
+    assert!(refused.iter().filter(not_tried).count() >= 30, "{refused:?}");
+}
+
 /// Plugins of a stranger that loop when they register keep nobody waiting but those of their folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn loops_in_register_take_nobodys_place() {
@@ -250,6 +272,18 @@ async fn a_call_waits_for_who_would_have_the_name_first_and_for_guards() {
         guard("other");
         assert!(is_ready(&lab, once, PATIENCE).await, "{once}");
     }
+}
+
+/// A tool that nobody is known to have is called as soon as it is there, whatever is compiled beside
+/// it for a plugin that comes after it.
+#[tokio::test]
+async fn a_call_in_a_new_home_waits_for_none_that_comes_later() {
+    let lab = lab();
+    mine(&lab, "x.wasm", &registering("one first"));
+    assert_eq!(refused(&statuses(&lab).await), []);
+    fs::remove_dir_all(lab.home().join("state")).expect("removed");
+    mine(&lab, "zz.wasm", &registering("one second"));
+    assert!(is_ready(&lab, true, PATIENCE).await);
 }
 
 /// The program does the same: it loads what the call needs and leaves the rest.

@@ -206,6 +206,7 @@ impl Host {
         let mut sources = self.sources.clone();
         let is_ready = |shown: &Shown| {
             shown.settled
+                || shown.tried && self.catalog().find(tool).is_none()
                 || self.catalog().find(tool).is_some()
                     && shown.is_known
                     && !shown.arriving.keeps_waiting(tool, &self.catalog())

@@ -313,7 +313,7 @@ limits! {
     /// CPU time for compiling all plugins of such a folder, as often as a host starts.
     untrusted_compile_time_max: Duration = seconds(300), seconds(1) => seconds(3_600);
     /// What the plugins of such a folder take to register, together, as far as one takes more than a
-    /// fifth of `register_time_max`; then a twenty-fifth of that is left to each.
+    /// fifth of `register_time_max`; then a twenty-fifth of that is left to each, until 25 were stopped.
     untrusted_register_time_max: Duration = seconds(10), Duration::from_millis(1) => seconds(600);
     /// Memory of all schemas of such a folder's plugins.
     untrusted_schemas_bytes_max: Bytes = Bytes(128 * MIB), Bytes(64 * KIB) => Bytes(4 * GIB);

@@ -21,6 +21,7 @@ mod rollback;
 mod scan;
 mod settle;
 mod source;
+mod starting;
 mod status;
 mod whose;
 

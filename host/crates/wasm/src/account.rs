@@ -12,14 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::load_error::LoadError;
-use super::loader::Candidate;
+use super::loader::{Candidate, Loader};
 use toolhost_core::limits::Limits;
 use toolhost_core::turns::Party;
 
 /// The part of `register_time_max` that is not charged...
 const REGISTER_PART_FREE: u32 = 5;
-/// ... and the part that is left to each plugin of a folder that has spent its own.
+/// ... and the part that is left to each plugin of a folder that has spent its own...
 const REGISTER_PART_LEFT: u32 = 25;
+/// ... until so many were stopped after it: the others are not tried.
+const STOPPED_MAX: u32 = 25;
 
 /// Whose a plugin is, for what its load may cost. The first goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +59,8 @@ struct Spent {
     code_bytes: u64,
     compile_time: Duration,
     register_time: Duration,
+    /// How many were stopped while they registered.
+    stopped: u32,
 }
 
 impl Spent {
@@ -65,6 +69,7 @@ impl Spent {
         self.code_bytes += other.code_bytes;
         self.compile_time += other.compile_time;
         self.register_time += other.register_time;
+        self.stopped += other.stopped;
     }
 
     fn take(&mut self, other: Spent) {
@@ -72,6 +77,7 @@ impl Spent {
         self.code_bytes = self.code_bytes.saturating_sub(other.code_bytes);
         self.compile_time = self.compile_time.saturating_sub(other.compile_time);
         self.register_time = self.register_time.saturating_sub(other.register_time);
+        self.stopped = self.stopped.saturating_sub(other.stopped);
     }
 }
 
@@ -110,6 +116,12 @@ impl Accounts {
         }
     }
 
+    fn has_registered_too_long(&self, folder: &Path) -> bool {
+        let folders = self.folders();
+        let allowed = self.limits.untrusted_register_time_max;
+        folders.get(folder).is_some_and(|folder| folder.total.register_time >= allowed)
+    }
+
     /// As which party the plugins of a folder take turns.
     pub(super) fn party(&self, folder: &Path) -> Party {
         Accounts::of(&mut self.folders(), folder).party
@@ -125,6 +137,14 @@ impl Accounts {
 
     fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, Folder>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Loader {
+    /// Tells whether the plugins of a folder that nobody has trusted have used up the time that they
+    /// may take to register: nobody waits for those that are left.
+    pub fn has_registered_too_long(&self, folder: &Path) -> bool {
+        self.accounts.has_registered_too_long(folder)
     }
 }
 
@@ -203,21 +223,29 @@ impl Account<'_> {
     }
 
     /// How long it may register.
-    pub(super) fn register_time_left(&self) -> Duration {
+    pub(super) fn register_time_left(&self) -> Result<Duration, LoadError> {
         let of_one = self.limits().register_time_max;
         let allowed = self.limits().untrusted_register_time_max;
         let left = |total: Spent| match allowed.saturating_sub(total.register_time) {
+            Duration::ZERO if total.stopped >= STOPPED_MAX => Duration::ZERO,
             Duration::ZERO => of_one / REGISTER_PART_LEFT,
             left => of_one / REGISTER_PART_FREE + left,
         };
-        self.left(left, of_one).min(of_one)
+        match self.left(left, of_one).min(of_one) {
+            Duration::ZERO => {
+                let allowed = humantime::format_duration(allowed).to_string();
+                Err(LoadError::NotTried { stopped: STOPPED_MAX, allowed })
+            }
+            left => Ok(left),
+        }
     }
 
-    /// It registered for so long.
-    pub(super) fn registered(&self, took: Duration) {
+    /// It registered for so long; then it was done, or was stopped.
+    pub(super) fn registered(&self, took: Duration, is_stopped: bool) {
         let free = self.limits().register_time_max / REGISTER_PART_FREE;
         let register_time = took.saturating_sub(free);
-        self.charge(Spent { register_time, ..Spent::default() }, |_| true);
+        let stopped = u32::from(is_stopped);
+        self.charge(Spent { register_time, stopped, ..Spent::default() }, |_| true);
     }
 
     /// Why it was stopped while it registered, after the time it was allowed.

@@ -71,6 +71,16 @@ pub enum LoadError {
         /// What is allowed, in words.
         allowed: String,
     },
+    /// Others of its folder took the time.
+    #[error(
+        "not tried: the plugins of this folder, in a project that nobody has trusted, have used up `untrusted_register_time_max` of {allowed}, and {stopped} of them did not register in time; remove those, or trust this file with `toolhost trust`"
+    )]
+    NotTried {
+        /// How many were stopped.
+        stopped: u32,
+        /// What is allowed, in words.
+        allowed: String,
+    },
     /// It kept changing.
     #[error("changed while it was read, several times; try again when its writer has finished")]
     Changing,
@@ -145,6 +155,7 @@ impl LoadError {
             | LoadError::Changing
             | LoadError::Script(_)
             | LoadError::FolderSpent { .. }
+            | LoadError::NotTried { .. }
             | LoadError::NotKept => Phase::Read,
             LoadError::Contract(_)
             | LoadError::Compile(_)

@@ -63,7 +63,7 @@ pub struct Loader {
     /// What it loads is probed.
     is_probed: bool,
     turns: LoadTurns,
-    accounts: Accounts,
+    pub(super) accounts: Accounts,
     runners: Runners,
 }
 
@@ -481,9 +481,9 @@ impl Loader {
     ) -> Result<convert::Registered, LoadError> {
         let limits = &self.engine.limits;
         let _turn = self.turns.register(account.standing(), account.party()).await?;
-        let time_max = account.register_time_left();
+        let time_max = account.register_time_left()?;
         let (answer, took) = prepared.register(time_max, Arc::clone(meter)).await;
-        account.registered(took);
+        account.registered(took, answer.is_none());
         let answer = answer.ok_or_else(|| account.registered_too_long(time_max))?;
         let answer = answer.map_err(|error| load_error::of_register(error, limits))?;
         let registration = answer.map_err(|message| {

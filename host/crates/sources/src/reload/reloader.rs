@@ -24,13 +24,11 @@ use toolhost_policy::authority::Variables;
 use toolhost_state::audit::Audit;
 use toolhost_state::config::Config;
 use toolhost_state::store::Builds;
-use toolhost_wasm::script::{self, Stamp};
-use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets, runner_name};
+use toolhost_wasm::script::Stamp;
+use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets};
 
 /// What is ready so soon after something else is published with it.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// At the start, a file that is being written is waited for so long.
-const TRIED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is loaded, and how.
 #[derive(Clone, Default)]
@@ -94,7 +92,7 @@ pub struct Reloader {
     /// Something has changed since it was published last.
     pub(super) changed: bool,
     /// When it began.
-    since: Instant,
+    pub(super) since: Instant,
     /// Since when something that was seen is not remembered.
     pub(super) unsaved: Option<(Instant, String)>,
     /// Why the configuration cannot be read anew.
@@ -106,9 +104,9 @@ pub struct Reloader {
     pub(super) is_first_there: bool,
     pub(super) work: JoinSet<Done>,
     /// What is worked at, for those that break.
-    working: HashMap<Id, Work>,
+    pub(super) working: HashMap<Id, Work>,
     pub(super) shown: watch::Sender<Shown>,
-    compiling: watch::Receiver<BTreeSet<String>>,
+    pub(super) compiling: watch::Receiver<BTreeSet<String>>,
     pub(super) watcher: Option<Watcher>,
     /// The states of the files that were read last.
     pub(super) configured: Vec<Stamp>,
@@ -121,11 +119,11 @@ pub struct Reloader {
 #[derive(Clone)]
 pub(super) struct Work {
     /// Whose file.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The source's number: the next one with this path is another.
     number: u64,
     /// The digest of the kept build, if it is not the file.
-    kept: Option<String>,
+    pub(super) kept: Option<String>,
 }
 
 /// What was worked at.
@@ -243,35 +241,6 @@ impl Reloader {
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
         true
-    }
-
-    /// Tells whether nothing is being loaded but scripts whose runner is compiled, and what is known
-    /// from before.
-    fn waits_for_runners(&self) -> bool {
-        let compiling = self.compiling.borrow();
-        let waits = |work: &Work| {
-            let source = self.sources.get(&work.path);
-            source.is_some_and(|source| source.recalled.is_some())
-                || script::language(&work.path)
-                    .is_some_and(|language| compiling.contains(&runner_name(language)))
-        };
-        self.working.values().all(waits)
-    }
-
-    /// Tells whether of every file is known what it registers, or why it does not.
-    fn is_listed(&self) -> bool {
-        let is_known = |source: &Source| source.file.is_some() || source.recalled.is_some();
-        // What is loaded to stand in for a file is waited for.
-        let stands_in = |work: &Work| work.kept.is_some();
-        let is_awaited = self.working.values().any(stands_in);
-        self.is_tried() && !is_awaited && self.sources.values().all(is_known)
-    }
-
-    /// Tells whether every file was read, or has had its time: one that is written again and again
-    /// keeps nobody waiting.
-    fn is_tried(&self) -> bool {
-        self.since.elapsed() > TRIED_WITHIN
-            || self.sources.values().all(|source| source.read.is_some())
     }
 
     /// Takes what is ready at about the same time.
@@ -432,6 +401,7 @@ impl Reloader {
         let is_tried = self.is_tried();
         let is_settled = before.settled || self.work.is_empty() && is_tried && !self.is_partial;
         let is_started = before.started || is_settled || self.waits_for_runners() && is_tried;
+        let is_had = is_tried && !self.is_partial && self.waits_for_strangers();
         let is_listed = is_settled || before.listed || self.is_listed();
         // Who waits for one tool goes on before all is settled.
         let tells_early = self.settings.first.is_some();
@@ -464,8 +434,15 @@ impl Reloader {
         });
         // What is told is remembered.
         let is_known = !self.is_partial || self.is_first_there;
-        let is_same = (before.is_known, before.started, before.listed, before.settled)
-            == (is_known, is_started, is_listed, is_settled);
+        let is_same =
+            (before.is_known, before.started, before.listed, before.settled, before.tried)
+                == (
+                    is_known,
+                    is_started,
+                    is_listed,
+                    is_settled,
+                    before.tried || is_had || is_settled,
+                );
         let folders = self.real_folders.values().cloned().collect::<Vec<_>>();
         let directories = Some(whose::directories(&self.config, &self.remembered, &folders));
         let arriving = Arriving::of(&self.sources, &self.config, &self.remembered);
@@ -477,6 +454,7 @@ impl Reloader {
                 started: is_started,
                 listed: is_listed,
                 settled: is_settled,
+                tried: is_settled || before.tried || is_had,
                 statuses,
                 arriving: Arc::new(arriving),
                 directories: directories.map(Arc::new),

@@ -25,6 +25,8 @@ pub struct Shown {
     pub listed: bool,
     /// Every file has loaded or failed at least once.
     pub settled: bool,
+    /// The same, but for strangers' plugins that have used up what they may take to register.
+    pub tried: bool,
     /// Sorted by path.
     pub statuses: Arc<Vec<SourceStatus>>,
     /// What is yet to come.
