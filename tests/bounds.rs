@@ -307,7 +307,7 @@ async fn stderr_bytes_max() {
     let stderr = async |length: usize| {
         let text = format!("begin{}", "x".repeat(length));
         let error = call(&host, "crash", json!({ "text": text })).await.result.expect_err("crash");
-        error.stderr.expect("its last words")
+        error.stderr.expect("the tail of its stderr")
     };
     let whole = stderr(100).await;
     assert!(whole.contains("begin") && whole.len() < 2_000, "{whole}");

@@ -222,7 +222,7 @@ fn what_does_not_load_or_registers_by_chance_is_an_error() {
         exit 1
         --- stdout
         plugins/x.wasm
-        error[load] plugin: it does not load: `register` failed: the tool crashed: it aborted (a panic, most likely) (its last words: cannot register\u{7}); repair it
+        error[load] plugin: it does not load: `register` failed: the tool crashed: it aborted (a panic, most likely) (the tail of its stderr: cannot register\u{7}); repair it
 
         1 error, 0 warnings, 0 notes
         --- stderr

@@ -341,7 +341,8 @@ async fn a_call_compiles_what_is_recorded_to_have_its_tool_and_nothing_else() {
     assert_eq!(compiled(&lab, None).await, "loaded register");
     kept(&lab).iter().for_each(|path| fs::remove_file(path).expect("removed"));
     // Nothing else is remembered, as in another home.
-    fs::remove_file(lab.home().join("state").join(toolhost_state::lock::LOCK)).expect("removed");
+    fs::remove_file(lab.home().join("state").join(toolhost_state::trust_store::LOCK))
+        .expect("removed");
     let settings = HostSettings {
         folders: vec![Folder { path: lab.plugins(), origin: Origin::User }],
         cache: Some(lab.home().join("cache")),

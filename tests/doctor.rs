@@ -5,7 +5,7 @@ use std::path::Path;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 
 use crate::explain::{two_of_one_name, without_digests};
 use crate::support::{Lab, guest, put_runner};
@@ -114,7 +114,7 @@ fn doctor_names_grants_that_give_nothing() {
          [plugins.gone]\nenv = [\"TOKEN\"]\n",
     );
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
-    lock::unpin(&lab.home().join("state"), &folder, "fates").expect("unpinned");
+    trust_store::unpin(&lab.home().join("state"), &folder, "fates").expect("unpinned");
     expect![[r#"
         exit 1
         FILE                SOURCE        DIGEST        STATE

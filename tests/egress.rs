@@ -1,4 +1,4 @@
-//! The HTTP client of the house, against servers that behave and misbehave.
+//! The HTTP client of the host, against servers that behave and misbehave.
 
 mod bounds;
 mod messages;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Lab, check_program as check, guest, made};
 use crate::toolsets::lab;
 
-/// Plugins of which two have one name, and one has a name of the house; and a copy.
+/// Plugins of which two have one name, and one has a name of the host; and a copy.
 pub(crate) fn two_of_one_name() -> Lab {
     let tools = json!([{ "name": "json_query", "overrides": true }, { "name": "terminal" }]);
     Lab::new()

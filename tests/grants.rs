@@ -9,7 +9,7 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Call;
 use toolhost_policy::authority::OwnFolder;
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 use toolhost_wasm::{DirectoryRules, digest};
 
 use crate::support::{Lab, answer, built_for, guest, made};
@@ -28,19 +28,19 @@ fn granted(access: &str) -> Lab {
     let data = lab.work().join("data");
     let lab =
         lab.config(&format!("[plugins.probe]\ndirs = [\"{}=/data:{access}\"]", data.display()));
-    let pin = lock::Pin {
+    let pin = trust_store::Pin {
         folder: lab.plugins().canonicalize().expect("a folder"),
         id: "probe".to_owned(),
         digest: digest(&guest("probe")).to_string(),
     };
-    lock::pin(&lab.home().join("state"), &pin).expect("pinned");
+    trust_store::pin(&lab.home().join("state"), &pin).expect("pinned");
     lab
 }
 
 /// Trusts the guest's bytes no more.
 fn unpin(lab: &Lab) {
     let folder = lab.plugins().canonicalize().expect("a folder");
-    lock::unpin(&lab.home().join("state"), &folder, "probe").expect("unpinned");
+    trust_store::unpin(&lab.home().join("state"), &folder, "probe").expect("unpinned");
 }
 
 async fn ask(host: &Host, tool: &str, text: &str) -> String {
@@ -140,13 +140,13 @@ async fn a_grant_to_other_bytes_is_pending() {
 #[tokio::test]
 async fn a_grant_to_the_same_id_elsewhere_is_nobody_elses() {
     let lab = granted("ro");
-    let pin = lock::Pin {
+    let pin = trust_store::Pin {
         folder: PathBuf::from("/elsewhere"),
         id: "probe".to_owned(),
         digest: digest(&guest("probe")).to_string(),
     };
     unpin(&lab);
-    lock::pin(&lab.home().join("state"), &pin).expect("pinned");
+    trust_store::pin(&lab.home().join("state"), &pin).expect("pinned");
     let host = lab.host().await;
     says_no(&ask(&host, "look", "/data").await);
     // It is a plugin without grants, and nobody is asked to give it one.

@@ -4,7 +4,7 @@ use std::fs;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use toolhost_policy::suspicion::{Suspicion, Texts, suspicions};
+use toolhost_policy::review::{Suspicion, Texts, suspicions};
 use toolhost_policy::toolset;
 
 use crate::support::{Lab, guest, made, script};

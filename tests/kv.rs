@@ -14,8 +14,8 @@ use toolhost::HostSettings;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Code, Origin};
 use toolhost_sources::reload::Folder;
-use toolhost_state::lock::{self, Pin};
 use toolhost_state::store::Stores;
+use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::digest;
 
 use crate::support::{Lab, answer, call, guest, made};
@@ -239,7 +239,7 @@ async fn every_plugin_of_every_folder_has_its_own() {
     let state = lab.home().join("state");
     let digest = digest(&guest("keeper")).to_string();
     let pin = Pin { folder: elsewhere.clone(), id: "keeper".to_owned(), digest };
-    lock::pin(&state, &pin).expect("pinned");
+    trust_store::pin(&state, &pin).expect("pinned");
     keep(&lab.host().await, json!([["set", "a", "first"]])).await;
     let folders = vec![Folder { path: elsewhere, origin: Origin::Project }];
     let host = Host::start(HostSettings { folders, ..lab.settings() }).expect("a host");

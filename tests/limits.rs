@@ -207,13 +207,13 @@ async fn calls_per_source_max_and_permit_wait_max() {
     assert_eq!(busy.code, Code::Busy);
     assert_eq!(
         busy.message,
-        "busy: plugin:probe runs 1 call, and `calls_per_source_max` is 1; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
+        "busy: plugin:probe runs 1 call, and `calls_per_source_max` is 1; no slot became free within `permit_wait_max` of 100ms; try again in 100ms"
     );
     // A caller that gives its call less time waits no longer than that.
     let echo = toolhost_core::tool::Call::new("echo", r#"{"text": "a"}"#);
     let hurried = toolhost_core::tool::Call { time_max: Some(Duration::from_millis(50)), ..echo };
     let error = host.call(hurried).await.result.expect_err("busy");
-    let expected = "no turn came within the time the caller gave of 50ms; try again in";
+    let expected = "no slot became free within the time the caller gave of 50ms; try again in";
     assert!(error.code == Code::Busy && error.message.contains(expected), "{}", error.message);
     // Another source is not concerned.
     assert_eq!(answer(&host, "other", json!({})).await, r#"{"result":"other of one other"}"#);
@@ -293,7 +293,7 @@ async fn calls_per_core_max() {
     assert_eq!(
         busy.message,
         format!(
-            "busy: the host runs {calls} of projects that are not trusted, and lets {half} run, half of what `calls_per_core_max` lets run in all; no turn came within `permit_wait_max` of 100ms; try again in 100ms"
+            "busy: the host runs {calls} of projects that are not trusted, and lets {half} run, half of what `calls_per_core_max` lets run in all; no slot became free within `permit_wait_max` of 100ms; try again in 100ms"
         )
     );
     spinning.iter().for_each(tokio::task::JoinHandle::abort);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::json;
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 use toolhost_wasm::digest;
 
 use crate::support::{Lab, answer, from_wat, guest, registering, shown};
@@ -230,7 +230,7 @@ async fn only_recorded_bytes_are_bundled() {
     let refused = lab.status("files.wasm").await;
     assert!(refused.contains("the name of a core tool"), "{refused}");
     let state = lab.home().join("state");
-    lock::record_bundled(&state, &[("files".into(), digest(&bytes).to_string())])
+    trust_store::record_bundled(&state, &[("files".into(), digest(&bytes).to_string())])
         .expect("recorded");
     assert_eq!(lab.status("files.wasm").await, "tools: read_file");
     // A copied name gains nothing.

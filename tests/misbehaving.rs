@@ -153,7 +153,7 @@ async fn lies_of_register() {
     for (bytes, expected) in [
         (
             registering("panic"),
-            "`register` failed: the tool crashed: it aborted (a panic, most likely) (its last words: cannot register\\u{7})",
+            "`register` failed: the tool crashed: it aborted (a panic, most likely) (the tail of its stderr: cannot register\\u{7})",
         ),
         (registering("refuse"), "`register` says: \\u{1b}[31mnot today"),
         (

@@ -10,7 +10,7 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_policy::authority::Variables;
 use toolhost_sources::reload::{Renewed, SourceStatus, Status};
-use toolhost_state::{config, lock};
+use toolhost_state::{config, trust_store};
 
 use crate::serve::client::PATIENCE;
 use crate::support::{Lab, RUNNERS, answer, call, made, put_runner};
@@ -143,7 +143,7 @@ async fn a_way_back_gives_nothing_that_was_not_trusted() {
     // Forward again it is what was trusted; and back to what a person has trusted too.
     let digest = toolhost_wasm::digest(&crashes);
     assert!(lab.run(&["rollback", "made", &digest[..12]]).starts_with("exit 0\n"));
-    let lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let lock = trust_store::load(&lab.home().join("state")).expect("a lock");
     assert_eq!(lock.plugins[0].trusted.as_deref(), Some(&*digest));
     assert_eq!(lock.plugins[0].grants.as_deref(), Some(&["--env TOKEN".to_owned()][..]));
 }

@@ -93,7 +93,7 @@ fn another_runner_leaves_its_scripts_pending() {
     .assert_eq(&here.run(&["list"]));
     expect![[r#"
         exit 3
-        error[pending]: `token` of plugin:words cannot be called yet: its plugin waits for the operator: its runner is not the one that was recorded when it was built
+        error[pending]: `token` of plugin:words cannot be called yet: its plugin is pending review: its runner is not the one that was recorded when it was built
     "#]]
     .assert_eq(&here.run(&["call", "token"]));
     let doctor = here.run(&["doctor"]);

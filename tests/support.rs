@@ -17,7 +17,7 @@ use toolhost_core::tool::{Call, Origin, Outcome};
 use toolhost_sources::reload::{Folder, SourceStatus};
 use toolhost_state::config;
 use toolhost_state::config::Config;
-use toolhost_state::lock::{self, Pin};
+use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::script::{self, Language};
 use toolhost_wasm::{self as plugin, RunnerPlaces};
 
@@ -222,7 +222,7 @@ impl Lab {
         let folder = fs::canonicalize(self.plugins()).expect("a folder");
         let digest = plugin::digest(&bytes).to_string();
         let pin = Pin { folder, id: id.to_owned(), digest };
-        lock::pin(&self.home.path().join("state"), &pin).expect("pinned");
+        trust_store::pin(&self.home.path().join("state"), &pin).expect("pinned");
         self.with(&format!("{id}.wasm"), bytes)
     }
 
@@ -454,7 +454,8 @@ pub(crate) fn without_digests(text: &str) -> String {
 /// Remembers bytes as those of a bundled plugin.
 pub(crate) fn bundled(lab: &Lab, id: &str, bytes: &[u8]) {
     let digest = plugin::digest(bytes).to_string();
-    lock::record_bundled(&lab.home().join("state"), &[(id.to_owned(), digest)]).expect("recorded");
+    trust_store::record_bundled(&lab.home().join("state"), &[(id.to_owned(), digest)])
+        .expect("recorded");
 }
 
 fn read(path: &Path) -> Vec<u8> {

@@ -14,7 +14,7 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_policy::authority::Variables;
 use toolhost_sources::reload::{Pending, SourceStatus};
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 
 use crate::support::{Lab, answer, built_for, guest, made, registering};
 
@@ -256,7 +256,7 @@ async fn a_name_stays_with_whom_it_had_first() {
     // When the owner is removed, the next one owns it, also against the old one.
     fs::remove_file(lab.plugins().join("zeal.wasm")).expect("removed");
     assert_eq!(ask(&lab).await, r#"{"result":"aaa"}"#);
-    let recorded = lock::load(&lab.home().join("state")).expect("a lock");
+    let recorded = trust_store::load(&lab.home().join("state")).expect("a lock");
     let owners: Vec<&str> = recorded.names.values().flatten().map(|owner| &*owner.id).collect();
     assert!(owners.contains(&"zeal") && owners.contains(&"aaa"), "{owners:?}");
 }
@@ -266,7 +266,7 @@ async fn what_was_seen_is_remembered() {
     let lab = Lab::new().with("made.wasm", plugin("first", &[]));
     host(&lab).await;
     let state = lab.home().join("state");
-    let first = lock::load(&state).expect("a lock");
+    let first = trust_store::load(&state).expect("a lock");
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
     let known = first.plugin(&folder, "made").expect("known").clone();
     let build = known.build.expect("a build");
@@ -284,7 +284,7 @@ async fn what_was_seen_is_remembered() {
         put(&lab, "made.wasm", &plugin(&number.to_string(), &[]));
         host(&lab).await;
     }
-    let last = lock::load(&state).expect("a lock");
+    let last = trust_store::load(&state).expect("a lock");
     let last = last.plugin(&folder, "made").expect("known").clone();
     assert_eq!(last.kept.len(), 5);
     assert_ne!(last.build.expect("a build").outline.definitions, build.outline.definitions);
@@ -391,13 +391,13 @@ async fn authority_is_of_a_folder_and_an_id() {
 async fn a_newer_contract_is_another_build() {
     let lab = Lab::new().with("probe.wasm", guest("probe"));
     host(&lab).await;
-    let mut lock = lock::load(&lab.home().join("state")).expect("a lock");
-    let contract = |lock: &mut lock::Lock| {
+    let mut lock = trust_store::load(&lab.home().join("state")).expect("a lock");
+    let contract = |lock: &mut trust_store::Lock| {
         lock.plugins.pop().and_then(|known| known.build).expect("a build").outline.contract
     };
     assert_eq!(contract(&mut lock), "0.1.0");
     put(&lab, "probe.wasm", &built_for("0.1.1", guest("probe")));
     host(&lab).await;
-    let mut lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let mut lock = trust_store::load(&lab.home().join("state")).expect("a lock");
     assert_eq!(contract(&mut lock), "0.1.1");
 }

@@ -92,7 +92,7 @@ fn exit_codes_say_whose_move_it_is() {
             --- stdout
             --- stderr
             error[trap]: the tool crashed: it aborted (a panic, most likely)
-            hint: the tool's last words were:
+            hint: the tail of the tool's stderr:
             thread '<unnamed>' (1) panicked at probe/src/lib.rs:
             boo
             note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace

@@ -26,9 +26,9 @@ use toolhost_sources::reload::{
 };
 use toolhost_state::audit::{Audit, AuditSettings, Redact};
 use toolhost_state::config::Config;
-use toolhost_state::lock::LockError;
 use toolhost_state::secret::Redactor;
 use toolhost_state::store::Stores;
+use toolhost_state::trust_store::LockError;
 use toolhost_wasm::{EngineError, LoadError, Loader};
 
 use crate::granted::Granted;

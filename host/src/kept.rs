@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::HostSettings;
 use toolhost_core::tool::{Origin, PluginId};
-use toolhost_state::lock::{self, Lock};
 use toolhost_state::read::PLUGINS;
+use toolhost_state::trust_store::{self, Lock};
 use toolhost_wasm::{DirectoryRules, script};
 
 /// Entries of a folder of plugins that are looked at.
@@ -29,7 +29,7 @@ pub(crate) fn keep(rules: &mut DirectoryRules, settings: &HostSettings) {
     of_user.for_each(|folder| links(rules, &folder.path));
     let lock = match &settings.state {
         // Starting says what is wrong with it.
-        Some(state) => lock::load(state).unwrap_or_default(),
+        Some(state) => trust_store::load(state).unwrap_or_default(),
         None => Lock::default(),
     };
     let trusted = lock.plugins.iter().filter(|known| known.trusted.is_some());
@@ -55,7 +55,7 @@ pub(crate) fn keep(rules: &mut DirectoryRules, settings: &HostSettings) {
         rules.keep(&project.folder.join(PLUGINS), OF_PROJECT, true);
         sources(&project.folder).iter().for_each(|folder| rules.keep(folder, SOURCE, true));
     }
-    let agreed = settings.state.as_deref().map(lock::sources).unwrap_or_default();
+    let agreed = settings.state.as_deref().map(trust_store::sources).unwrap_or_default();
     agreed.iter().for_each(|source| rules.keep(source, SOURCE, true));
 }
 

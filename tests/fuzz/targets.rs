@@ -21,13 +21,13 @@ use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::{Owners, Registry};
 use toolhost_kernel::session::Session;
 use toolhost_policy::authority::{Grants, Kind};
-use toolhost_policy::difference::{Surface, differences};
-use toolhost_policy::suspicion::{Texts, suspicions};
+use toolhost_policy::diff::{Surface, differences};
+use toolhost_policy::review::{Texts, suspicions};
 use toolhost_schema::arguments;
 use toolhost_schema::schema::{self, Definition, Format, QUICK_WORK_MAX, Schema};
 use toolhost_state::audit::{self, Audit};
 use toolhost_state::config::{self, Config, Share};
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 use toolhost_wasm::{Candidate, Loader};
 
 use crate::component::from_wat;
@@ -112,10 +112,10 @@ pub(crate) fn configuration(bytes: &[u8]) {
 /// The text of the lock: read and written.
 pub(crate) fn lock_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match lock::parse(text) {
+    match trust_store::parse(text) {
         Ok(read) => {
             let written = serde_json::to_string(&read).expect("JSON");
-            assert_eq!(lock::parse(&written).expect("what was written"), read);
+            assert_eq!(trust_store::parse(&written).expect("what was written"), read);
         }
         Err(error) => says(&error),
     }

@@ -399,7 +399,7 @@ async fn that_end_between_sections() {
     assert!(refused + whole == said.len() && refused > 50, "{whole} {said:#?}");
 }
 
-/// Bits turned at places that a seed decides: whatever comes of it, the house stands.
+/// Bits turned at places that a seed decides: whatever comes of it, the host stands.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_bits_turned() {
     let real = real();

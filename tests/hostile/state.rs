@@ -1,4 +1,4 @@
-//! Nothing survives a call but what was kept in the store, and either/or holds.
+//! Nothing survives a call but what was kept in the store, and mutual exclusion holds.
 
 use std::fs;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use toolhost_state::{config, lock};
+use toolhost_state::{config, trust_store};
 use toolhost_wasm as plugin;
 
 use crate::support::{Lab, guest, made, registering};
@@ -57,7 +57,7 @@ fn four_hosts_share_one_home() {
         }
     }
 
-    let lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let lock = trust_store::load(&lab.home().join("state")).expect("a lock");
     let folder = fs::canonicalize(lab.plugins()).expect("a folder");
     for number in 0..PROCESSES {
         let digest = plugin::digest(&registering(&format!("one tool_{number}")));
@@ -108,7 +108,7 @@ fn held(lab: &Lab, id: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     };
     let address = config.plugins.keys().find(mine);
     let written = address.map(|address| config.plugins[address].grants.flags());
-    let lock = lock::load(&lab.home().join("state")).expect("a lock");
+    let lock = trust_store::load(&lab.home().join("state")).expect("a lock");
     let agreed = lock.plugin(&folder, id).and_then(|known| known.grants.clone());
     let set = |flags: Option<Vec<String>>| flags.unwrap_or_default().into_iter().collect();
     (set(written), set(agreed))

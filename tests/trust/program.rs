@@ -229,7 +229,7 @@ fn a_server_is_trusted_with_its_entry() {
         hint: did you mean `mcp:github`?
     "#]]
     .assert_eq(&run(&lab, &["trust", "mcp:gihtub", "--yes"]));
-    let lock = toolhost_state::lock::load(&lab.home().join("state")).expect("a lock");
+    let lock = toolhost_state::trust_store::load(&lab.home().join("state")).expect("a lock");
     assert_eq!(lock.servers.len(), 1);
     let printed = run(&lab, &["revoke", "mcp:github"]);
     assert!(printed.contains("mcp:github is trusted no more"), "{printed}");

@@ -1,4 +1,4 @@
-//! wasmtime alone: the same component, the same engine settings, and nothing of the house.
+//! wasmtime alone: the same component, the same engine settings, and nothing of the host.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use toolhost_policy::authority::Variables;
 use toolhost_sources::reload::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
-use toolhost_state::lock::{self, Pin};
+use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::digest;
 
 use crate::bare::Bare;
@@ -126,7 +126,7 @@ fn granted(guests: &Guests, id: &str, grants: &str, home: &Path) -> Host {
         id: id.to_owned(),
         digest: digest(&guests.component(id)).to_string(),
     };
-    lock::pin(home, &pin).expect("pinned");
+    trust_store::pin(home, &pin).expect("pinned");
     let config = config::parse(&format!("[plugins.{id}]\n{grants}"), &Config::default())
         .expect("a configuration");
     let folder = Folder { path: plugins, origin: Origin::Project };

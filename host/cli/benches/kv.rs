@@ -9,8 +9,8 @@ use toolhost_core::tool::{Call, Origin};
 use toolhost_sources::reload::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
-use toolhost_state::lock::{self, Pin};
 use toolhost_state::store::Stores;
+use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::digest;
 
 use crate::guests::Guests;
@@ -45,7 +45,7 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) {
 
     let digest = digest(&guests.component("keeper")).to_string();
     let pin = Pin { folder: plugins.clone(), id: "keeper".to_owned(), digest };
-    lock::pin(state.path(), &pin).expect("pinned");
+    trust_store::pin(state.path(), &pin).expect("pinned");
     let config = config::parse("[plugins.keeper]\nkv = true", &Config::default());
     let settings = HostSettings {
         folders: vec![Folder { path: plugins, origin: Origin::Project }],

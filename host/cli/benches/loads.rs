@@ -24,7 +24,7 @@ async fn start(plugins: &Path, cache: &Path) -> Duration {
     let settings = HostSettings { folders: vec![folder], cache, ..HostSettings::default() };
     let host = Host::start(settings).expect("a host");
     host.loaded().await;
-    // One is the house's own.
+    // One is the host's own.
     assert_eq!(host.catalog().tools().len(), PLUGINS + 1);
     start.elapsed()
 }

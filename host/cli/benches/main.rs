@@ -1,4 +1,4 @@
-//! What the house costs, against wasmtime alone: calls, loads, limits, the shelf, redaction,
+//! What the host costs, against wasmtime alone: calls, loads, limits, the registry, redaction,
 //! stores, the audit log, reloads. One table, one run.
 //!
 //! `make bench` runs it; `cargo bench -p toolhost -- kv` runs the part of this name alone. It

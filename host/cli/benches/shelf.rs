@@ -1,4 +1,4 @@
-//! The shelf: publishing into many tools, and finding one among them.
+//! The registry: publishing into many tools, and finding one among them.
 
 use std::collections::HashMap;
 use std::hint::black_box;

@@ -9,7 +9,7 @@ use super::home::Home;
 use super::source;
 use super::ui::Ui;
 use toolhost_author::{self as author, BuildError, BuildRequest, Built};
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 
 /// Builds plugins from source into a plugins folder, as components that need nothing else.
 ///
@@ -88,7 +88,7 @@ pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
     if arguments.bundled || arguments.install {
         let digests: Vec<(String, String)> =
             built.iter().map(|built| (built.id.to_string(), built.digest.to_string())).collect();
-        lock::record_bundled(record_of(&home, arguments.install)?, &digests)
+        trust_store::record_bundled(record_of(&home, arguments.install)?, &digests)
             .map_err(|error| Failure::usage(error.to_string()))?;
     }
     if ui.json {

@@ -115,7 +115,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
             let mut failure = Failure::call(error);
             if let Some(stderr) = &error.stderr {
                 failure = failure.hint(format!(
-                    "the tool's last words were:
+                    "the tail of the tool's stderr:
 {stderr}"
                 ));
             } else if error.class() == Class::Aborted && error.log.is_some() {

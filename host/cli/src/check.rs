@@ -20,8 +20,8 @@ use toolhost_author::{
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::authority;
 use toolhost_sources::reload;
-use toolhost_state::lock::LockError;
 use toolhost_state::read::Place;
+use toolhost_state::trust_store::LockError;
 use toolhost_wasm::{Candidate, script};
 
 /// Main files of a plugin that is a folder of scripts.

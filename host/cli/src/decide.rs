@@ -16,7 +16,7 @@ use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::authority::{DirGrant, Grants};
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::{self, Config, ConfigError, PluginConfig, Share};
-use toolhost_state::lock::{self, Lock, LockError};
+use toolhost_state::trust_store::{self, Lock, LockError};
 
 #[cfg(test)]
 mod tests;
@@ -41,8 +41,9 @@ pub(super) fn decide<T>(
     let named = home.operators_file(global);
     // What a link leads to is changed, and the link stays.
     let file = &fs::canonicalize(&named).unwrap_or(named);
-    let bundled = || lock::bundled_digests(&home.state, home.built.as_deref()).map_err(unusable);
-    let decided = lock::change(&home.state, |lock| {
+    let bundled =
+        || trust_store::bundled_digests(&home.state, home.built.as_deref()).map_err(unusable);
+    let decided = trust_store::change(&home.state, |lock| {
         let before = read(file)?;
         let config = parse(file, &before)?;
         let state = Some(home.state.clone());

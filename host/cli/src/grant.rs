@@ -22,7 +22,7 @@ use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::authority::{self, Access, DirGrant, Grants, Kind};
 use toolhost_sources::reload::{self, Trusted};
 use toolhost_state::audit::{Event, Granted};
-use toolhost_state::lock::{Agreed, Pin};
+use toolhost_state::trust_store::{Agreed, Pin};
 use toolhost_wasm::{self as plugin, Loaded};
 
 /// Needs that are named where a grant meets none of them; `toolhost inspect` shows all.

@@ -23,9 +23,9 @@ use toolhost_egress::EgressSettings;
 use toolhost_policy::authority::{Grants, Variables};
 use toolhost_sources::reload::{Folder, Remembered, Renewed};
 use toolhost_state::config::{self, Config};
-use toolhost_state::lock::{self, LockError};
 use toolhost_state::read::{self, Place, Problem, ReadError};
 use toolhost_state::secret::{Keyring, SECRETS_FILE, SecretStore};
+use toolhost_state::trust_store::{self, LockError};
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{self as plugin, RunnerPlaces, Secrets};
 
@@ -286,7 +286,7 @@ impl Home {
 
     /// The text of a project's file, if the project was trusted with this very text.
     fn trusted_text(&self, folder: &Path) -> Option<String> {
-        let lock = lock::load(&self.state).unwrap_or_default();
+        let lock = trust_store::load(&self.state).unwrap_or_default();
         let text = read_project(&folder.join(CONFIG_FILE)).ok().flatten()?;
         let trusted = lock.project(folder)?.config.as_deref();
         (trusted == Some(&*plugin::digest(text.as_bytes()))).then_some(text)
@@ -308,7 +308,7 @@ impl Home {
         };
         let folder = fs::canonicalize(".").map_err(|error| Failure::usage(error.to_string()))?;
         // The host says what is wrong with a lock; such a one trusts nobody.
-        let lock = lock::load(&self.state).unwrap_or_default();
+        let lock = trust_store::load(&self.state).unwrap_or_default();
         let trusted = lock.project(&folder).map(|project| project.config.as_deref());
         if trusted == Some(Some(&*plugin::digest(text.as_bytes()))) {
             let project = config::parse_project(&text, &Config::default())

@@ -20,7 +20,7 @@ use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::tool::{Need, ToolSpec};
 use toolhost_kernel::registry::SourceReport;
-use toolhost_policy::suspicion::{Suspicion, Texts, suspicions};
+use toolhost_policy::review::{Suspicion, Texts, suspicions};
 use toolhost_policy::toolset;
 use toolhost_schema::schema::{Definition, Format, tokens};
 use toolhost_wasm::script::Language;

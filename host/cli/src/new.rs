@@ -14,8 +14,8 @@ use toolhost_author::{self as author, Language, ScaffoldError, ScaffoldRequest, 
 use toolhost_core::text;
 use toolhost_policy::authority::quoted;
 use toolhost_sources::reload;
-use toolhost_state::lock::{self, Consent};
 use toolhost_state::read::Place;
+use toolhost_state::trust_store::{self, Consent};
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
 pub(super) const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -154,7 +154,7 @@ impl Around {
 fn remember(home: &Home, folder: &Path) {
     let remembered =
         fs::canonicalize(folder).map_err(|error| error.to_string()).and_then(|folder| {
-            lock::record_consent(&home.state, &folder, Consent::Made)
+            trust_store::record_consent(&home.state, &folder, Consent::Made)
                 .map_err(|error| error.to_string())
         });
     if let Err(error) = remembered {

@@ -14,7 +14,7 @@ use toolhost_author as author;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, SourceId, ToolSpec};
 use toolhost_sources::reload::{self, Folder, SourceStatus};
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 
 /// Records scripts as bundled with toolhost, and what all bundled plugins register, so that they are
 /// listed before they are compiled. `make` uses this for toolhost's own plugins.
@@ -64,7 +64,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         }
     }
     drop(host);
-    lock::record_bundled(record, &digests).map_err(|error| Failure::usage(error.to_string()))?;
+    trust_store::record_bundled(record, &digests)
+        .map_err(|error| Failure::usage(error.to_string()))?;
     let host = loaded_with(ui, settings()?).await?;
     reload::record_definitions(record, &registered(&host).await).map_err(failed)
 }

@@ -14,12 +14,12 @@ use toolhost::HostSettings;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_policy::authority;
 use toolhost_sources::reload::{self, Folder, RollbackError, SourceStatus};
-use toolhost_state::lock;
 use toolhost_state::store::Builds;
+use toolhost_state::trust_store;
 
 /// Lets an earlier build of a plugin serve again, in place of the file that lies in the folder.
 ///
-/// Builds are kept: the last five of each plugin that were in order, by digest. The file stays as
+/// Builds are kept: the last five of each plugin that were good, by digest. The file stays as
 /// it is and is not served any more; another one that is saved there is tried again. A host that
 /// runs hears of it. Without DIGEST it is the build before the one that serves. If the build that
 /// is given up was trusted, the earlier one is: it was in order before.
@@ -116,7 +116,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Resul
 }
 
 fn list(ui: &Ui, home: &Home, id: &PluginId, found: &Found) -> Result<(), Failure> {
-    let lock = lock::load(&home.state).map_err(|error| Failure::usage(error.to_string()))?;
+    let lock = trust_store::load(&home.state).map_err(|error| Failure::usage(error.to_string()))?;
     let known = lock.plugin(&found.folder, id.as_str()).cloned().unwrap_or_default();
     let state = |digest: &String| {
         let is = |other: &Option<String>| other.as_ref() == Some(digest);

@@ -39,7 +39,7 @@ impl SelectionFlags {
         self.make(host, false)
     }
 
-    /// The same without the house's own tools, which are of no use to whoever keeps no session.
+    /// The same without the host's own tools, which are of no use to whoever keeps no session.
     pub(super) fn one_call(&self, host: &Host) -> Result<Arc<Session>, Failure> {
         self.make(host, true)
     }

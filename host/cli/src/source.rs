@@ -16,8 +16,8 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::authority::quoted;
 use toolhost_sources::reload::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::lock::{self, Consent, Lock, LockError};
 use toolhost_state::read::Place;
+use toolhost_state::trust_store::{self, Consent, Lock, LockError};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
@@ -98,7 +98,7 @@ pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
 /// is trusted. The source is named without links.
 pub(super) fn may_build(ui: &Ui, home: &Home, source: &Path, yes: bool) -> Result<(), Failure> {
     let failed = |error: LockError| Failure::usage(error.to_string());
-    let known = lock::consent(&home.state, source).map_err(failed)?;
+    let known = trust_store::consent(&home.state, source).map_err(failed)?;
     let project = trusted_project(home, source);
     let foreign = foreign_configuration(source, project.as_deref())
         .map(|file| format!("{} has a say", file.display()))
@@ -129,7 +129,7 @@ pub(super) fn may_have_grants(
     (words, grants): (&str, &[String]),
 ) -> Result<(), Failure> {
     let failed = |error: LockError| Failure::usage(error.to_string());
-    let known = lock::consent(&home.state, source).map_err(failed)?;
+    let known = trust_store::consent(&home.state, source).map_err(failed)?;
     if known.is_some() || trusted_project(home, source).is_some() {
         return Ok(());
     }
@@ -171,7 +171,7 @@ fn agree(
                 .hint("look at it; to build it, add `--yes`"));
         }
     }
-    if let Err(error) = lock::record_consent(&home.state, source, Consent::Agreed) {
+    if let Err(error) = trust_store::record_consent(&home.state, source, Consent::Agreed) {
         ui::error_line(&format!("warning: you will be asked again: {error}"));
     }
     Ok(())
@@ -186,7 +186,7 @@ pub(super) fn trusted_project(home: &Home, path: &Path) -> Option<PathBuf> {
 
 /// What is known of projects. The host says what is wrong with a lock; such a one trusts nobody.
 fn known_projects(home: &Home) -> Lock {
-    lock::load(&home.state).unwrap_or_default()
+    trust_store::load(&home.state).unwrap_or_default()
 }
 
 fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {

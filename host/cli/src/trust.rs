@@ -20,7 +20,7 @@ use toolhost_core::tool::{Origin, PluginAddress, SourceId};
 use toolhost_sources::reload::{self, Folder, Ready, SourceStatus, Trusted};
 use toolhost_state::audit::{self, Event, Granted};
 use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
-use toolhost_state::lock::{self, Agreed, Lock, Pin, Project, Server};
+use toolhost_state::trust_store::{self, Agreed, Lock, Pin, Project, Server};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
@@ -86,7 +86,7 @@ impl Target {
         if may_be_gone && !path.exists() {
             let path = std::path::absolute(path);
             let path = path.map_err(|error| Failure::usage(error.to_string()))?;
-            let lock = lock::load(&home.state).map_err(unusable)?;
+            let lock = trust_store::load(&home.state).map_err(unusable)?;
             if lock.project(&path).is_some() {
                 return Ok(Target::Project(path));
             }
@@ -142,14 +142,14 @@ pub(super) fn forget(
             let plugins = folder.join(PROJECT_PLUGINS);
             let forget = |lock: &mut Lock| {
                 let known = lock.projects.iter().any(|project| project.folder == *folder);
-                let of_project = |plugin: &&mut lock::Known| {
+                let of_project = |plugin: &&mut trust_store::Known| {
                     plugin.folder == *folder || plugin.folder == plugins
                 };
-                lock.plugins.iter_mut().filter(of_project).for_each(lock::Known::distrust);
+                lock.plugins.iter_mut().filter(of_project).for_each(trust_store::Known::distrust);
                 lock.projects.retain(|project| project.folder != *folder);
                 known
             };
-            let known = lock::change(&home.state, forget).map_err(unusable)?;
+            let known = trust_store::change(&home.state, forget).map_err(unusable)?;
             (format!("the project {}", folder.display()), known)
         }
         Target::Server(name) => {
@@ -158,7 +158,7 @@ pub(super) fn forget(
                 lock.servers.retain(|server| server.name != *name);
                 lock.servers.len() < before
             };
-            let known = lock::change(&home.state, forget).map_err(unusable)?;
+            let known = trust_store::change(&home.state, forget).map_err(unusable)?;
             let servers = home.config(global)?.servers;
             if !known && !servers.contains_key(name) {
                 return Err(no_server(name, servers.keys().map(String::as_str)));
@@ -359,7 +359,7 @@ fn server(
     agreed(ui, given, "Trust this server?")?;
     let digest = ServerConfig::digest(entry);
     let server = Server { name: name.to_owned(), digest: digest.clone() };
-    lock::change(&home.state, |lock| lock.trust_server(server)).map_err(unusable)?;
+    trust_store::change(&home.state, |lock| lock.trust_server(server)).map_err(unusable)?;
     note(home, config, [(format!("mcp:{name}"), None, digest.clone())]);
     if ui.json {
         return ui.json(&json!({ "server": name, "digest": format!("sha256:{digest}") }));

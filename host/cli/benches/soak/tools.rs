@@ -12,7 +12,7 @@ use toolhost_core::tool::{Code, Origin};
 use toolhost_sources::reload::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
-use toolhost_state::lock::{self, Pin};
+use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::digest;
 
 use crate::guests::{build_rust, made};
@@ -151,7 +151,7 @@ pub(crate) async fn host(home: &TempDir) -> Arc<Host> {
     let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     fs::write(data.join("lines.txt"), lines).expect("written");
     let digests = ["json", "files"].map(|id| (id.to_owned(), digest_of(&plugins, id)));
-    lock::record_bundled(&state, &digests).expect("recorded");
+    trust_store::record_bundled(&state, &digests).expect("recorded");
     for id in ["keeper", "files"] {
         pin(&plugins, &state, id);
     }
@@ -178,7 +178,7 @@ pub(crate) async fn host(home: &TempDir) -> Arc<Host> {
 fn pin(plugins: &Path, state: &Path, id: &str) {
     let digest = digest_of(plugins, id);
     let pin = Pin { folder: plugins.to_owned(), id: id.to_owned(), digest };
-    lock::pin(state, &pin).expect("pinned");
+    trust_store::pin(state, &pin).expect("pinned");
 }
 
 fn digest_of(plugins: &Path, id: &str) -> String {

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use toolhost_policy::authority::Kind;
-use toolhost_state::lock::{Agreed, Pin};
+use toolhost_state::trust_store::{Agreed, Pin};
 
 const SEEDS: u64 = 250;
 const STEPS: usize = 60;

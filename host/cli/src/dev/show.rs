@@ -120,7 +120,7 @@ impl Answers {
             if let Err(error) = &outcome.result
                 && let Some(stderr) = &error.stderr
             {
-                ui::error_line(&format!("its last words were:\n{stderr}"));
+                ui::error_line(&format!("the tail of its stderr:\n{stderr}"));
             }
         }
         Ok(all_well)

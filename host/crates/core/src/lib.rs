@@ -3,6 +3,6 @@
 pub mod json;
 pub mod limits;
 pub mod runtime;
+pub mod scheduler;
 pub mod text;
 pub mod tool;
-pub mod turns;

@@ -1,6 +1,6 @@
-//! The words of the house: what a tool, a call and an outcome are. Values only, no I/O.
+//! The words of the host: what a tool, a call and an outcome are. Values only, no I/O.
 //!
-//! Whatever runs a tool (a component, an MCP server, the host itself), the rest of the house
+//! Whatever runs a tool (a component, an MCP server, the host itself), the rest of the host
 //! sees a [`Tool`] inside a [`Registration`].
 
 mod approval;
@@ -30,7 +30,7 @@ pub use registration::{
     ToolSpec,
 };
 
-/// One callable thing. Every tool of the house is one of these.
+/// One callable thing. Every tool of the host is one of these.
 pub trait Tool: Send + Sync {
     /// What the tool registered.
     fn spec(&self) -> &ToolSpec;
@@ -83,7 +83,7 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// What authority a tool has, as far as rules of the house ask. Nothing is the default.
+/// What authority a tool has, as far as rules of the host ask. Nothing is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// It reads directories.
@@ -195,7 +195,7 @@ pub struct Violation {
     pub message: String,
 }
 
-/// One call as a door hands it in.
+/// One call as a front end hands it in.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// The tool's name as the caller wrote it.
@@ -210,7 +210,7 @@ pub struct Call {
     /// Who hears of progress, if anyone.
     pub progress: Option<ProgressSink>,
     /// Directories granted for this call alone, written `DIR[=GUEST]:ro|rw` with absolute host
-    /// paths. Only a door may fill this, from what its operator said; never from a model.
+    /// paths. Only a front end may fill this, from what its operator said; never from a model.
     pub dirs: Vec<String>,
 }
 

@@ -82,8 +82,8 @@ struct Known {
     last_run: Option<Answer>,
 }
 
-/// Turns of the checks of one listing.
-struct Turns<'a> {
+/// Scheduler of the checks of one listing.
+struct Scheduler<'a> {
     of_source: &'a Semaphore,
     of_all: &'a Semaphore,
 }
@@ -160,7 +160,7 @@ impl Availability {
         for entry in asked {
             left.insert(entry.tool.spec().name.as_str());
             let of_source = &of_sources[&entry.source];
-            answers.push(self.ask_in_turn(Turns { of_source, of_all: &of_all }, entry));
+            answers.push(self.ask_in_turn(Scheduler { of_source, of_all: &of_all }, entry));
         }
         let collect = async {
             while let Some((entry, (answer, until))) = answers.next().await {
@@ -188,14 +188,14 @@ impl Availability {
 
     async fn ask_in_turn<'a>(
         &self,
-        turns: Turns<'_>,
+        turns: Scheduler<'_>,
         entry: &'a Entry,
     ) -> (&'a Entry, (Answer, Option<Instant>)) {
         (entry, self.ask(entry, Some(turns)).await)
     }
 
     /// The answer for one tool, and until when it holds; `None` if it does not depend on time.
-    async fn ask(&self, entry: &Entry, turns: Option<Turns<'_>>) -> (Answer, Option<Instant>) {
+    async fn ask(&self, entry: &Entry, turns: Option<Scheduler<'_>>) -> (Answer, Option<Instant>) {
         if let Some(unavailable) = unmet(entry) {
             return (Err(unavailable), None);
         }

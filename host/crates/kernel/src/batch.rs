@@ -2,7 +2,7 @@
 //!
 //! The order of a batch is kept: it falls into runs of neighbours, one run after the other.
 //! Calls that touch files share a run only if their paths do not overlap, as far as the texts
-//! tell. What this room does not do: look at a file system, where a link may lead one path into
+//! tell. What this module does not do: look at a file system, where a link may lead one path into
 //! another, or run anything.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Tools that read the house: `result_read`, for results that were too large to show.
+//! Tools that read the host: `result_read`, for results that were too large to show.
 //!
 //! They are published like those of any source and run through dispatch; what they read is
 //! lent to their call by its session.
@@ -19,7 +19,7 @@ const LIMIT: usize = 20_000;
 /// The most characters it returns at once: what is larger would be kept again.
 const LIMIT_MAX: usize = 50_000;
 
-/// What the house itself publishes.
+/// What the host itself publishes.
 pub fn registration() -> Registration {
     Registration {
         source: SourceId::Builtin,

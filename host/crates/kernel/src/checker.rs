@@ -21,9 +21,9 @@ use serde_json::Value;
 use toolhost_core::json::{self, Size};
 use toolhost_core::limits::{Bytes, Limits};
 use toolhost_core::runtime::{MemoryBudget, Reserved};
+use toolhost_core::scheduler::{Bounds, Scheduler, SourceKey};
 use toolhost_core::text;
 use toolhost_core::tool::Violation;
-use toolhost_core::turns::{Bounds, Party, Turns};
 use toolhost_process::{self as process, Command, Death, End};
 use toolhost_schema::schema::{self, BRIEF_WORK_MAX, QUICK_WORK_MAX, Schema};
 
@@ -50,9 +50,9 @@ const BREAKS: u8 = b'-';
 #[derive(Debug)]
 pub struct Checker {
     program: Option<PathBuf>,
-    turns: Turns,
+    turns: Scheduler,
     /// Of strangers, who keep nobody else waiting.
-    turns_of_strangers: Turns,
+    turns_of_strangers: Scheduler,
     /// What the processes that check take is counted here, as long as they live.
     memory: Arc<MemoryBudget>,
     limits: Arc<Limits>,
@@ -94,7 +94,7 @@ impl Checker {
     /// [`CHECK_COMMAND`] and calls [`check_here`].
     pub fn new(program: Option<PathBuf>, limits: Arc<Limits>, cores: usize) -> Checker {
         let turns = |running: usize| {
-            Turns::new(Bounds {
+            Scheduler::new(Bounds {
                 running_of_one: 1,
                 running,
                 waiting_of_one: limits.waiting_per_source_max.0,
@@ -139,7 +139,7 @@ impl Checker {
     /// Dropping the future stops the check, but one that is over within a second anyway.
     pub async fn check(
         &self,
-        (party, is_stranger): (Party, bool),
+        (party, is_stranger): (SourceKey, bool),
         schema: &Arc<Schema>,
         source: &Value,
         given: Given<'_>,
@@ -335,11 +335,11 @@ mod tests {
         let given = Given { text: &text, value: None, size };
         assert!(schema.work(size) > QUICK_WORK_MAX, "it takes a turn");
         // Strangers have one turn for each two cores, and one of them checks for ever.
-        let held = checker.turns_of_strangers.take(Party::new()).await.expect("a turn");
-        let another = (Party::new(), true);
+        let held = checker.turns_of_strangers.take(SourceKey::new()).await.expect("a turn");
+        let another = (SourceKey::new(), true);
         let mut waiting = Box::pin(checker.check(another, &schema, &source, given));
         assert!(waiting.as_mut().now_or_never().is_none());
-        let user = (Party::new(), false);
+        let user = (SourceKey::new(), false);
         assert_eq!(checker.check(user, &schema, &source, given).await, Ok(Ok(())));
         assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its own");
         drop(held);

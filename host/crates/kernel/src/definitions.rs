@@ -22,7 +22,7 @@ use crate::session::{self, Session};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::SourceId;
 use toolhost_core::{runtime, text};
-use toolhost_policy::suspicion;
+use toolhost_policy::review;
 use toolhost_policy::toolset::{Selected, Selection};
 use toolhost_schema::schema::{self, Definition, Format, Schema};
 
@@ -126,7 +126,7 @@ impl Definitions {
             .iter()
             .filter_map(|name| Some((name.as_str(), catalog.find(name)?)))
             .collect();
-        // The house's own tools are of use to sessions that outlive a call.
+        // The host's own tools are of use to sessions that outlive a call.
         for entry in catalog.of_the_house() {
             let name = entry.tool.spec().name.as_str();
             if session.is_one_call() || !session.has(catalog, name) {
@@ -310,7 +310,7 @@ impl Definitions {
         }
         // At registration, such a text would have made the plugin wait for a person.
         let found = (!entry.trusted)
-            .then(|| suspicion::in_definition(&definition.description, &definition.parameters));
+            .then(|| review::in_definition(&definition.description, &definition.parameters));
         if let Some(found) = found.iter().flatten().next() {
             return Err(format!("its answer is suspect, and nobody trusted the plugin: {found}"));
         }

@@ -1,9 +1,9 @@
-//! The shelf: who has which name, decided on the whole set, published as one value.
+//! The registry: who has which name, decided on the whole set, published as one value.
 //!
 //! Readers take the current [`Catalog`] without a lock and see all of it or none. Writers
 //! ([`Registry::publish`], [`Registry::retract`]) build the next one from every live
 //! registration, so it is a pure function of them: no order of loading, file time or file name
-//! decides. What this room does not do: load, run, or ask anyone anything.
+//! decides. What this module does not do: load, run, or ask anyone anything.
 
 mod rules;
 mod schemas;
@@ -16,9 +16,9 @@ use tokio::sync::watch;
 
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Stop;
+use toolhost_core::scheduler::SourceKey;
 use toolhost_core::text;
 use toolhost_core::tool::{Hooks, Registration, Rejection, SourceId, Tool};
-use toolhost_core::turns::Party;
 use toolhost_policy::toolset;
 use toolhost_schema::schema::Schema;
 
@@ -38,7 +38,7 @@ pub struct Catalog {
     toolsets: OnceLock<toolset::Live>,
 }
 
-/// A tool and what the house knows of it.
+/// A tool and what the host knows of it.
 #[derive(Clone)]
 pub struct Entry {
     /// The tool.
@@ -56,7 +56,7 @@ pub struct Entry {
     /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
     pub digest: Option<Arc<str>>,
     /// As which its source takes turns, whatever it publishes.
-    pub party: Party,
+    pub party: SourceKey,
     /// The generation in which its source was published, which tells two builds apart.
     pub published: u64,
 }
@@ -112,7 +112,7 @@ impl Catalog {
         })
     }
 
-    /// The house's own tools.
+    /// The host's own tools.
     pub fn of_the_house(&self) -> impl Iterator<Item = &Entry> {
         let report = self.sources.get(&SourceId::Builtin);
         let names = report.map_or(&[][..], |report| &report.tools);
@@ -146,7 +146,7 @@ impl Catalog {
 
 impl Entry {
     /// Whose turn a call of it takes, and whether that is a stranger.
-    pub fn who(&self) -> (Party, bool) {
+    pub fn who(&self) -> (SourceKey, bool) {
         (self.party, self.of_stranger)
     }
 }
@@ -169,7 +169,7 @@ pub struct Registry {
 struct Live {
     registration: Registration,
     compiled: Schemas,
-    party: Party,
+    party: SourceKey,
     published: u64,
 }
 
@@ -304,7 +304,7 @@ fn put(
 ) {
     for (registration, compiled) in registrations {
         let source = registration.source.clone();
-        let party = live.get(&source).map_or_else(Party::new, |previous| previous.party);
+        let party = live.get(&source).map_or_else(SourceKey::new, |previous| previous.party);
         live.insert(source, Live { registration, compiled, party, published });
     }
 }

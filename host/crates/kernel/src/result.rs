@@ -1,6 +1,6 @@
 //! Results too large for a model's context: the name they are kept under, and what is shown.
 //!
-//! What this room does not do: keep anything. It knows neither folders nor thresholds.
+//! What this module does not do: keep anything. It knows neither folders nor thresholds.
 
 use sha2::{Digest, Sha256};
 

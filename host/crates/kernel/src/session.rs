@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 use crate::registry::{Catalog, Entry};
 use toolhost_core::limits::Limits;
+use toolhost_core::scheduler::SourceKey;
 use toolhost_core::tool::{
     Approver, CallError, Content, KeptResults, Outcome, SourceId, Tool, ToolOutput,
 };
-use toolhost_core::turns::Party;
 use toolhost_policy::guardrails::{
     self, GuardrailSettings, Guardrails, Observed, Reads, Signature,
 };
@@ -157,7 +157,7 @@ impl Session {
                 trusted: true,
                 of_stranger: false,
                 digest: None,
-                party: Party::new(),
+                party: SourceKey::new(),
                 published: 0,
             };
             interceptors.insert(name, entry);
@@ -237,7 +237,7 @@ impl Session {
         selected
     }
 
-    /// Tells whether the session has a tool. The house's own tools, and those that stand in for
+    /// Tells whether the session has a tool. The host's own tools, and those that stand in for
     /// an agent's loop, are in every session that does not disable them.
     pub fn has(&self, catalog: &Catalog, tool: &str) -> bool {
         let everywhere = || {

@@ -1,4 +1,4 @@
-//! A door for MCP clients: the tools of a host over one connection, such as stdin and stdout.
+//! A connection for MCP clients: the tools of a host over one connection, such as stdin and stdout.
 //!
 //! Clients of both eras are served: those that begin with `initialize`, and those that ask
 //! `server/discover` or nothing and say with every request who they are. The hard part is time.
@@ -7,23 +7,23 @@
 //! it; and whoever was given a listing hears when tools come or go. A call ends with its client's patience: a cancelled one is dropped, and so are
 //! all when the client has gone.
 //!
-//! One connection is one session. What this room does not do: find, check or run tools, or ask
-//! a human: over this door, hooks that ask get a no.
+//! One connection is one session. What this module does not do: find, check or run tools, or ask
+//! a human: over MCP, hooks that ask get a no.
 
 #![expect(deprecated, reason = "clients of the older era hear of failures as log messages alone")]
 
 mod answer;
 mod backend;
 mod batch;
-mod desk;
+mod binding;
 mod front;
 mod lines;
 mod listing;
-mod news;
+mod notifications;
 mod progress;
 mod scan;
 mod traffic;
-mod wire;
+mod transport;
 
 use std::collections::hash_map::RandomState;
 use std::convert::Infallible;
@@ -43,10 +43,10 @@ use tokio::sync::{Notify, watch};
 
 use answer::answer;
 pub use backend::Backend;
-use desk::Desk;
+use binding::Binding;
 use front::{Front, no_method};
 use listing::{Listing, Listings};
-use news::News;
+use notifications::Notifications;
 use progress::Reports;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Call, Caller};
@@ -54,7 +54,7 @@ use toolhost_kernel::session::SessionError;
 use toolhost_policy::toolset::{Platform, Selection};
 use toolhost_schema::schema::Format;
 use traffic::{Stage, Traffic};
-use wire::Wire;
+use transport::ServerTransport;
 
 /// What the log leaves out unless it is asked for: the protocol library warns of each request
 /// that was refused, and its client was told that anyway.
@@ -117,20 +117,20 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), SessionError> {
     let host = Arc::new(host);
-    let wire = Wire::new(input, output, stop, &settings.limits);
-    let door =
-        Arc::new(Door::new(Arc::clone(&host) as Arc<dyn Backend>, settings, wire.traffic())?);
-    match Front::new(Arc::clone(&door), wire.traffic()).serve(wire).await {
+    let wire = ServerTransport::new(input, output, stop, &settings.limits);
+    let connection =
+        Arc::new(Connection::new(Arc::clone(&host) as Arc<dyn Backend>, settings, wire.traffic())?);
+    match Front::new(Arc::clone(&connection), wire.traffic()).serve(wire).await {
         Ok(running) => {
             let peer = running.peer().clone();
             tokio::select! {
                 _ = running.waiting() => {}
-                never = door.attend(&peer) => match never {},
+                never = connection.attend(&peer) => match never {},
             }
         }
         Err(error) => tracing::debug!("the client went away before it said what it wants: {error}"),
     }
-    drop(door);
+    drop(connection);
     if let Some(host) = Arc::into_inner(host) {
         host.stop().await;
     }
@@ -138,9 +138,9 @@ pub async fn serve(
 }
 
 /// What the requests of one connection come to.
-struct Door {
+struct Connection {
     host: Arc<dyn Backend>,
-    desk: Desk,
+    binding: Binding,
     listings: Listings,
     /// What the session is called towards tools. It means nothing.
     session: String,
@@ -158,16 +158,16 @@ struct Door {
     traffic: Arc<Traffic>,
 }
 
-impl Door {
+impl Connection {
     fn new(
         host: Arc<dyn Backend>,
         settings: ServerSettings,
         traffic: Arc<Traffic>,
-    ) -> Result<Door, SessionError> {
+    ) -> Result<Connection, SessionError> {
         let ServerSettings { offer, format, limits } = settings;
         let session = format!("mcp-{:016x}", RandomState::new().hash_one(0));
-        Ok(Door {
-            desk: Desk::new(Arc::clone(&host), offer, session.clone())?,
+        Ok(Connection {
+            binding: Binding::new(Arc::clone(&host), offer, session.clone())?,
             host,
             listings: Listings::new(format),
             session,
@@ -188,7 +188,7 @@ impl Door {
 
     /// What a client would be given now; nothing if it has gone.
     async fn listing(&self) -> Option<Arc<Listing>> {
-        let session = self.desk.session();
+        let session = self.binding.session();
         self.listings.make(&*self.host, &session, &|| self.traffic.is_gone()).await
     }
 
@@ -232,7 +232,7 @@ impl Door {
     async fn attend(&self, peer: &Peer<RoleServer>) -> Infallible {
         let report = async {
             self.host.loaded().await;
-            self.desk.report();
+            self.binding.report();
             std::future::pending().await
         };
         tokio::select! {
@@ -253,12 +253,12 @@ impl Door {
 
     /// Tells a client why plugins do not load, and that they do again.
     async fn tell_news(&self, peer: &Peer<RoleServer>) -> Infallible {
-        let (mut sources, mut news) = (self.host.sources(), News::default());
+        let (mut sources, mut news) = (self.host.sources(), Notifications::default());
         loop {
             let shown = sources.borrow_and_update().clone();
             for line in news.of(&shown) {
                 let least = *self.level.borrow();
-                news::tell(peer, least, line).await;
+                notifications::tell(peer, least, line).await;
             }
             if sources.changed().await.is_err() {
                 // Loading was stopped.
@@ -318,7 +318,7 @@ impl Door {
 /// What a request for the list of tools takes.
 const LIST_PARAMETERS: &str = "`cursor`, a string, or nothing";
 
-impl ServerHandler for Door {
+impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_logging()
@@ -371,7 +371,7 @@ impl ServerHandler for Door {
             let arrived = self.host.arrived(&call.tool);
             // Late is answered with why.
             let _ = tokio::time::timeout(self.arrival_wait_max, arrived).await;
-            let session = self.desk.session();
+            let session = self.binding.session();
             let running = self.host.call_in(&session, call);
             let outcome = match reports {
                 Some(reports) => reports.tell_during(running).await,

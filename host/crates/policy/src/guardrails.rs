@@ -7,7 +7,7 @@
 //! guardrails with the text that reads left. A replaced or annotated result is a new text to
 //! them, so what reads have said is not said twice.
 //!
-//! What this room does not do: decide what failed, run or stop anything, or know when a turn
+//! What this module does not do: decide what failed, run or stop anything, or know when a turn
 //! begins. A host cannot end a model's turn, so unlike in Hermes a hard stop refuses the tool's
 //! further calls instead.
 

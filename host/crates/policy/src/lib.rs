@@ -2,7 +2,7 @@
 //! should see, how two builds differ.
 
 pub mod authority;
-pub mod difference;
+pub mod diff;
 pub mod guardrails;
-pub mod suspicion;
+pub mod review;
 pub mod toolset;

@@ -7,11 +7,11 @@
 //! `terminal` does not slip into what users switched on under that name. Toolsets include one
 //! another, also in circles; each counts once.
 //!
-//! The names of the table are the house's own: a file dropped into a folder must not pass for a
+//! The names of the table are the host's own: a file dropped into a folder must not pass for a
 //! core tool or slip into a toolset that is on. So they are reserved for bundled plugins, and
 //! others need the operator's `allow_tool_override`; the registry sees to it.
 //!
-//! What this room does not do: know which tools exist or are available (a selection may name
+//! What this module does not do: know which tools exist or are available (a selection may name
 //! tools that nobody registered), read the environment, or keep anything between two questions.
 
 mod distribution;

@@ -1,4 +1,4 @@
-//! Running commands. The only room that starts processes.
+//! Running commands. The only crate that starts processes.
 //!
 //! Some are this program itself, at work on what a stranger wrote: they [`confine`] themselves
 //! before they read a byte of it, and [`death`] says which of their limits they met.

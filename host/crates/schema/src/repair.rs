@@ -4,7 +4,7 @@
 //! blank name is never repaired, where two tools are equally near none is chosen, and a name that
 //! is merely like another is suggested and never taken for it, because the wrong one might run.
 //!
-//! What this room does not do: decide whether a repaired name may be called.
+//! What this module does not do: decide whether a repaired name may be called.
 
 /// The longest name that is repaired, twice as long as any name may be.
 const NAME_BYTES_MAX: usize = 128;

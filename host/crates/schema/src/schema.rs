@@ -13,7 +13,7 @@
 //! What models are shown is another matter: a schema is written anew for each vendor, with what
 //! the vendor refuses left out, and the registered one goes on checking the arguments.
 //!
-//! What this room does not do: fetch anything. A `$ref` to a file or an address is an error.
+//! What this module does not do: fetch anything. A `$ref` to a file or an address is an error.
 
 mod clean;
 mod error;

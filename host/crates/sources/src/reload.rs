@@ -7,22 +7,22 @@
 //! loads what is new alone.
 
 mod arriving;
+mod audit;
+mod fail_closed;
 mod first;
 mod gate;
-mod judge;
-mod look;
-mod missing;
-mod note;
+mod persist;
+mod reconcile;
 mod recorded;
 mod reloader;
-mod remember;
 mod reread;
+mod rescan;
 mod rollback;
 mod scan;
-mod settle;
 mod source;
 mod starting;
 mod status;
+mod trust_policy;
 mod whose;
 
 use std::collections::BTreeMap;
@@ -32,22 +32,22 @@ use std::sync::Arc;
 use toolhost_core::tool::{Need, Origin, PluginId, SourceId};
 use toolhost_kernel::registry::Owners;
 use toolhost_policy::authority::Grants;
-use toolhost_policy::difference::Outline;
-use toolhost_state::lock::{self, Lock, LockError, Owner};
+use toolhost_policy::diff::Outline;
 use toolhost_state::read::Place;
+use toolhost_state::trust_store::{self, Lock, LockError, Owner};
 use toolhost_wasm::{Facts, script};
 
 pub use arriving::Arriving;
+pub use audit::note;
 pub use gate::Gate;
-pub use judge::{Rule, surface, suspect};
-pub use note::note;
+pub use persist::{Trusted, prune, trust};
+pub use reconcile::kept;
 pub use recorded::record_definitions;
 pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread};
-pub use remember::{Trusted, prune, trust};
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
-pub use settle::kept;
 pub use status::{Failed, Shown, SourceStatus, Status};
+pub use trust_policy::{Rule, surface, suspect};
 pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
 
 /// A folder of plugins.
@@ -197,9 +197,9 @@ impl Remembered {
     /// # Errors
     /// If something cannot be read.
     pub fn read(state: &Path, built: Option<&Path>) -> Result<Remembered, LockError> {
-        let built = built.filter(|folder| lock::counts(folder)).map(Path::to_owned);
-        let bundled = lock::bundled_digests(state, built.as_deref())?;
-        match lock::load(state) {
+        let built = built.filter(|folder| trust_store::counts(folder)).map(Path::to_owned);
+        let bundled = trust_store::bundled_digests(state, built.as_deref())?;
+        match trust_store::load(state) {
             Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()), built }),
             Err(error @ LockError::Damaged { .. }) => {
                 tracing::error!(

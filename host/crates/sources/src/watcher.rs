@@ -2,7 +2,7 @@
 //!
 //! Where the system tells of changes, they are heard at once; an event says only that something
 //! changed, and whoever hears it looks for itself. Since events get lost, and some file systems
-//! have none, there is a look every few seconds as well. What this room does not do: read files.
+//! have none, there is a look every few seconds as well. What this module does not do: read files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;

@@ -410,7 +410,7 @@ mod tests {
             "[guardrails]\nwarn_after = { exact = 4 }",
             "line 2: unknown key `exact`; known are exact_failure, same_tool_failure, idempotent_no_progress",
         );
-        refused("[toolsets.a]\ntools = \"x\"", "line 2: `tools` must be a list of texts");
+        refused("[toolsets.a]\ntools = \"x\"", "line 2: `tools` must be an array of strings");
         refused("[toolsets.a]\ntool = []", "line 2: unknown key `tool`; did you mean `tools`?");
         assert!(parse("[toolsets.web]\ntools = []", &Config::default()).is_err());
         refused(

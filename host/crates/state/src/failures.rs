@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::record;
+use crate::atomic_file;
 
 const FILE: &str = "quarantine.json";
 /// A larger file is not ours.
@@ -153,7 +153,7 @@ pub fn read(state: &Path) -> Result<Book, FailuresError> {
 /// If the file cannot be read or written. A damaged one counts as empty.
 pub fn change<T>(state: &Path, change: impl FnOnce(&mut Book) -> T) -> Result<T, FailuresError> {
     let failed = |error| FailuresError::Io { path: state.join(FILE), error };
-    let locked = record::lock(state).map_err(failed)?;
+    let locked = atomic_file::lock(state).map_err(failed)?;
     let mut book = match read(state) {
         Err(FailuresError::Damaged { .. }) => Book::default(),
         book => book?,
@@ -162,7 +162,7 @@ pub fn change<T>(state: &Path, change: impl FnOnce(&mut Book) -> T) -> Result<T,
     let changed = change(&mut book);
     if book != before {
         let text = serde_json::to_string_pretty(&book).map_err(|error| failed(error.into()))?;
-        record::replace(&locked, state, FILE, text.as_bytes()).map_err(failed)?;
+        atomic_file::replace(&locked, state, FILE, text.as_bytes()).map_err(failed)?;
     }
     Ok(changed)
 }

@@ -3,7 +3,7 @@
 //!
 //! Where links lead is found out first; the file is then opened without following any, so that
 //! nobody can exchange one in between. What is wrong with a file is said with its name and without
-//! its content. What this room does not do: know what a file means.
+//! its content. What this module does not do: know what a file means.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};

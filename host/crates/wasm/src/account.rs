@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::load_error::LoadError;
 use super::loader::{Candidate, Loader};
 use toolhost_core::limits::Limits;
-use toolhost_core::turns::Party;
+use toolhost_core::scheduler::SourceKey;
 
 /// The part of `register_time_max` that is not charged...
 const REGISTER_PART_FREE: u32 = 5;
@@ -48,7 +48,7 @@ pub struct LoadAs {
 
 /// What the files of one folder have cost.
 struct Folder {
-    party: Party,
+    party: SourceKey,
     files: HashMap<PathBuf, Spent>,
     total: Spent,
 }
@@ -123,13 +123,13 @@ impl Accounts {
     }
 
     /// As which party the plugins of a folder take turns.
-    pub(super) fn party(&self, folder: &Path) -> Party {
+    pub(super) fn party(&self, folder: &Path) -> SourceKey {
         Accounts::of(&mut self.folders(), folder).party
     }
 
     fn of<'a>(folders: &'a mut HashMap<PathBuf, Folder>, path: &Path) -> &'a mut Folder {
         folders.entry(path.to_owned()).or_insert_with(|| Folder {
-            party: Party::new(),
+            party: SourceKey::new(),
             files: HashMap::new(),
             total: Spent::default(),
         })
@@ -155,7 +155,7 @@ impl Account<'_> {
     }
 
     /// As which party it takes its turn.
-    pub(super) fn party(&self) -> Party {
+    pub(super) fn party(&self) -> SourceKey {
         self.accounts.party(&self.candidate.folder)
     }
 

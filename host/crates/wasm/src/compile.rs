@@ -14,7 +14,7 @@ use wasmtime::component::Component;
 
 use super::account::{Account, Standing};
 use super::cache::{Cache, Caches, Code};
-use super::child;
+use super::compile_worker;
 use super::engine::Engine;
 use super::load_error::{LoadError, internal, shown, uncompiled};
 
@@ -99,14 +99,15 @@ impl Compiler {
     ) -> Result<(), LoadError> {
         let (limits, speed) = (&engine.limits, engine.speed);
         if let Some(program) = &self.program {
-            return child::compile(program, component, (limits, speed), account, output).await;
+            return compile_worker::compile(program, component, (limits, speed), account, output)
+                .await;
         }
         let stack_bytes_max = limits.stack_bytes_max;
-        let compile = move || child::precompile(&component, stack_bytes_max, speed);
+        let compile = move || compile_worker::precompile(&component, stack_bytes_max, speed);
         let code = blocking(compile).await?;
         let code = code.map_err(|reason| LoadError::Compile(shown(&reason)))?;
         if code.len() as u64 > limits.code_bytes_max.0 {
-            return Err(LoadError::Compile(child::too_much_code(limits)));
+            return Err(LoadError::Compile(compile_worker::too_much_code(limits)));
         }
         output.write_all(&code).await.map_err(internal)
     }

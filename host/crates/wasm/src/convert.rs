@@ -1,4 +1,4 @@
-//! From the records of the contract to the words of the house, and every bound of a
+//! From the records of the contract to the words of the host, and every bound of a
 //! registration on the way. A tool that breaks a rule is left out with the reason; only a
 //! registration that breaks one as a whole fails.
 

@@ -17,13 +17,13 @@ use wasmtime::{
 
 use super::bindings::{Plugin, script};
 use super::compile::code_hash;
+use super::cpu_isolation::CpuIsolation;
 use super::imports::{environment, errors, files, http};
-use super::long::LongGuests;
 use super::priority::be_prompt;
 use super::store::Guest;
 use toolhost_core::limits::{Limits, Share};
 use toolhost_core::runtime::MemoryBudget;
-use toolhost_core::turns::{Bounds, Turns};
+use toolhost_core::scheduler::{Bounds, Scheduler};
 
 /// How often a running guest is made to yield to others.
 pub(super) const TICK: Duration = Duration::from_millis(1);
@@ -60,10 +60,10 @@ pub(super) struct Engine {
     pub(super) linker: Linker<Guest>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
-    /// Turns of guests that run beside calls: checks, descriptions and hooks.
-    pub(super) beside: Arc<Turns>,
+    /// Scheduler of guests that run beside calls: checks, descriptions and hooks.
+    pub(super) beside: Arc<Scheduler>,
     /// Where guests go on that run long.
-    pub(super) long: Arc<LongGuests>,
+    pub(super) long: Arc<CpuIsolation>,
     /// Places of the pool. A guest that was stopped has its own until it is dropped.
     pub(super) places: Arc<Semaphore>,
     clock: Arc<Clock>,
@@ -73,8 +73,8 @@ pub(super) struct Engine {
 struct Shared {
     memory: Arc<MemoryBudget>,
     limits: Arc<Limits>,
-    beside: Arc<Turns>,
-    long: Arc<LongGuests>,
+    beside: Arc<Scheduler>,
+    long: Arc<CpuIsolation>,
     places: Arc<Semaphore>,
 }
 
@@ -97,7 +97,7 @@ impl Engine {
             })
             .map_err(refused)?;
         let memory = Arc::new(MemoryBudget::new(memory_bytes_max(limits.memory_all_bytes_max)));
-        let beside = Arc::new(Turns::new(Bounds {
+        let beside = Arc::new(Scheduler::new(Bounds {
             running_of_one: BESIDE_OF_ONE_MAX,
             running: BESIDE_MAX,
             // A guard hears of every call, so all that wait may wait for it.

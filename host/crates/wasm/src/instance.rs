@@ -9,24 +9,24 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 
 use super::bindings::{Plugin, PluginPre, types};
 use super::convert;
+use super::cpu_isolation::Habit;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
+use super::guest_time;
 use super::imports::files::StuckOpens;
 use super::imports::script::GuestScript;
 use super::link::Linked;
-use super::long::Habit;
 use super::optional::Optional;
-use super::own_time;
 use super::rights::{Authority, Rights};
 use super::secrets::{PluginSecrets, Secrets};
 use super::store::{self, Guest, GuestStore, HostCallsExceeded};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::at_length;
+use toolhost_core::scheduler::SourceKey;
 use toolhost_core::text;
 use toolhost_core::tool::{
     CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec,
 };
-use toolhost_core::turns::Party;
 use toolhost_egress::Client;
 use toolhost_policy::authority::{self, Access, DirGrant, Kind, Variables};
 use toolhost_state::store::Kv;
@@ -43,7 +43,7 @@ pub(super) struct Prepared {
     /// For logs and hints.
     pub(super) id: Arc<str>,
     /// As which it takes turns beside the calls.
-    pub(super) party: Party,
+    pub(super) party: SourceKey,
     pub(super) rules: Arc<DirectoryRules>,
     /// What it keeps, if it was granted a store.
     pub(super) store: Arc<Kv>,
@@ -367,7 +367,7 @@ impl Prepared {
             };
             answer.map_err(|error| stopped(&error, store.data(), allowed, limits))
         };
-        let registering = own_time::within(time_max, registering);
+        let registering = guest_time::within(time_max, registering);
         self.engine.long.run(meter, &self.habit, registering).await
     }
 

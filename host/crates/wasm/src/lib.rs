@@ -1,31 +1,31 @@
 //! A component as a registration: compile, link, register, run one call.
 //!
-//! The only room that names wasmtime. Above it, a plugin is a set of [`Tool`](toolhost_core::tool::Tool)s
+//! The only crate that names wasmtime. Above it, a plugin is a set of [`Tool`](toolhost_core::tool::Tool)s
 //! like any other. What it does not do: decide about names (the registry does), authority, or
 //! deadlines of calls (dispatch drops the future).
 
 mod account;
 mod bindings;
 mod cache;
-mod child;
+mod call_log;
 mod compile;
-mod conduct;
+mod compile_worker;
 mod contract;
 mod convert;
+mod cpu_isolation;
+mod dev_builds;
 mod directories;
 mod engine;
+mod guest_time;
 mod imports;
 mod instance;
 mod link;
 mod load_error;
-mod load_turns;
+mod load_queue;
 mod loaded;
 mod loader;
-mod long;
 mod memory;
 mod optional;
-mod own;
-mod own_time;
 mod priority;
 mod read;
 mod rights;
@@ -38,10 +38,11 @@ mod toolchain;
 
 pub use account::{LoadAs, Standing};
 pub use cache::CacheError;
-pub use child::{COMPILE_COMMAND, compile_here};
 pub use compile::digest;
+pub use compile_worker::{COMPILE_COMMAND, compile_here};
 pub use contract::check as check_contract;
 pub use contract::{ContractError, KNOWN_CONTRACT};
+pub use dev_builds::OwnSource;
 pub use directories::{
     DirectoryRules, check as check_grant, narrowest as narrowest_directory,
     proposed as proposed_grant,
@@ -50,13 +51,12 @@ pub use engine::EngineError;
 pub use load_error::{LoadError, Phase};
 pub use loaded::{Facts, Loaded};
 pub use loader::{Candidate, Loader};
-pub use own::OwnSource;
 pub use read::read_component;
 pub use runner::{RUNNER_REPAIR, RunnerError, RunnerPlaces, Unrecorded, check_runner, runner_name};
 pub use secrets::Secrets;
 pub use toolchain::{Runtime, Toolchain};
 
-/// For benchmarks: what a call costs without the house around it.
+/// For benchmarks: what a call costs without the host around it.
 #[doc(hidden)]
 pub mod bare {
     pub use super::engine::{Speed, config};

@@ -12,12 +12,12 @@ use super::cache::{Code, InUse};
 use super::compile::{self, Compiler, Named};
 use super::contract::{self, Surface};
 use super::convert::Exported;
+use super::dev_builds::OwnBuilds;
 use super::engine::Engine;
 use super::load_error::{self, LoadError};
-use super::load_turns::{LoadTurns, Use};
+use super::load_queue::{LoadQueue, Use};
 use super::loader::Candidate;
 use super::optional::Optional;
-use super::own::OwnBuilds;
 use super::read;
 use super::store::Guest;
 
@@ -59,7 +59,7 @@ impl Links {
     /// meanwhile, but read again.
     pub(super) async fn link(
         &self,
-        turns: &LoadTurns,
+        turns: &LoadQueue,
         (used_as, name): (Use, &str),
         (file, bytes): (&Candidate, Vec<u8>),
         reading: SemaphorePermit<'_>,

@@ -180,7 +180,7 @@ fn last_words(stderr: &str) -> String {
         !line.is_empty() && !line.starts_with("note:")
     };
     match stderr.lines().rev().find(says_something) {
-        Some(line) => format!(" (its last words: {})", text::cut(line.trim(), 200)),
+        Some(line) => format!(" (the tail of its stderr: {})", text::cut(line.trim(), 200)),
         None => String::new(),
     }
 }

@@ -12,24 +12,24 @@ use super::account::{Account, Accounts, LoadAs, Standing};
 use super::cache::{CacheError, Caches};
 use super::compile;
 use super::convert::{self, Exported};
+use super::dev_builds::OwnSource;
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
 use super::imports::script::GuestScript;
 use super::instance::{PluginTool, Prepared, Values};
 use super::link::{Linked, Links};
 use super::load_error::{self, LoadError};
-use super::load_turns::{LoadTurns, Use};
+use super::load_queue::{LoadQueue, Use};
 use super::loaded::{Facts, Loaded};
-use super::own::OwnSource;
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::secrets::Secrets;
 use super::source::Source;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
+use toolhost_core::scheduler::{SourceKey, Turn};
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, Origin, PluginId, Registration, SourceId, Tool};
-use toolhost_core::turns::{Party, Turn};
 use toolhost_egress::Egress;
 use toolhost_policy::authority::Variables;
 use toolhost_state::read::Place;
@@ -62,7 +62,7 @@ pub struct Loader {
     egress: Egress,
     /// What it loads is probed.
     is_probed: bool,
-    turns: LoadTurns,
+    turns: LoadQueue,
     pub(super) accounts: Accounts,
     runners: Runners,
 }
@@ -89,7 +89,7 @@ impl Loader {
             values: ArcSwap::default(),
             egress,
             is_probed: false,
-            turns: LoadTurns::new(cores()),
+            turns: LoadQueue::new(cores()),
             accounts,
             runners: Runners::default(),
         })
@@ -460,7 +460,7 @@ impl Loader {
             optional: code.optional.clone(),
             script: script.map(|script| GuestScript::new(script, &code.engine)),
             id: id.into(),
-            party: Party::new(),
+            party: SourceKey::new(),
             rules: Arc::clone(&self.rules),
             stuck_opens: Arc::default(),
             client: self.egress.client(),

@@ -12,9 +12,9 @@ use super::convert::{self, Exported};
 use super::instance::{PluginTool, Prepared, stopped};
 use super::rights::{Authority, Rights};
 use super::store::{self, Guest, GuestStore};
+use toolhost_core::scheduler::Full;
 use toolhost_core::text;
 use toolhost_core::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
-use toolhost_core::turns::Full;
 use toolhost_policy::authority;
 
 /// Where the optional interfaces are in a component, if it exports them.

@@ -20,8 +20,8 @@ use super::load_error::LoadError;
 use super::read;
 use crate::script::{self, Language, Stamp};
 use toolhost_core::limits::Limits;
+use toolhost_state::atomic_file::check_owner;
 use toolhost_state::read::Place;
-use toolhost_state::record::check_owner;
 
 /// What stands behind the name of a runner in that of its record: a digest a line.
 const RECORD: &str = ".sha256";

@@ -12,7 +12,7 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use super::conduct::Conduct;
+use super::call_log::CallLog;
 use super::engine::Running;
 use super::imports::files::{Files, Names, StuckOpens};
 use super::imports::http::GuestHttp;
@@ -46,7 +46,7 @@ pub(super) struct Guest {
     held: Vec<Charge>,
     pub(super) meter: Arc<Meter>,
     pub(super) host_calls_max: u64,
-    pub(super) conduct: Arc<Conduct>,
+    pub(super) conduct: Arc<CallLog>,
     pub(super) secrets: Arc<PluginSecrets>,
     /// What it runs, if it is a runner.
     pub(super) script: Option<GuestScript>,
@@ -120,7 +120,7 @@ pub(super) async fn new(
     http.set_field_size_limit(limits.http_head_bytes_max.as_usize());
     let wasi = context(&stderr, &rights, &plugin.rules)?;
     let secrets = plugin.secrets();
-    let conduct = Conduct::new(&plugin.id, rights, &secrets, &meter, limits);
+    let conduct = CallLog::new(&plugin.id, rights, &secrets, &meter, limits);
     let memory = GuestMemory::new(limits, &engine.memory, &meter);
     let place = Arc::clone(&engine.places).acquire_owned().await?;
     let guest = Guest {
@@ -218,7 +218,7 @@ impl Guest {
         self.is_probed
     }
 
-    /// The side of an either/or that the call is on; empty as long as it is on none.
+    /// The of two mutually exclusive sides, the one that the call is on; empty as long as it is on none.
     pub(super) fn side(&self) -> String {
         self.conduct.side()
     }

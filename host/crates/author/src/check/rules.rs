@@ -11,7 +11,7 @@ use toolhost_core::text::suspect;
 use toolhost_core::tool::{Need, Registration, ToolSpec};
 use toolhost_kernel::registry::SourceReport;
 use toolhost_policy::authority::{self, Kind};
-use toolhost_policy::suspicion::{Suspicion, Texts, suspicions};
+use toolhost_policy::review::{Suspicion, Texts, suspicions};
 use toolhost_policy::toolset;
 use toolhost_wasm::Facts;
 

@@ -1,4 +1,4 @@
-//! Asking a human: a trait that the house lends to whoever has one to ask.
+//! Asking a human: a trait that the host lends to whoever has one to ask.
 
 use futures_util::future::BoxFuture;
 

@@ -1,4 +1,4 @@
-//! Hooks as the house sees them: who hears of a call, and what may come back. Values only.
+//! Hooks as the host sees them: who hears of a call, and what may come back. Values only.
 
 use std::fmt;
 use std::str::FromStr;

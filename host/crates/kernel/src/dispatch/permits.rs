@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::registry::Entry;
 use toolhost_core::limits::Limits;
+use toolhost_core::scheduler::{Bounds, Full, Load, Scheduler, Turn};
 use toolhost_core::tool::{CallError, Code};
-use toolhost_core::turns::{Bounds, Full, Load, Turn, Turns};
 
 /// The least time after which a call that was refused may be tried again.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// Lets calls run, so many at once; of projects that nobody has trusted half as many.
 pub(super) struct Permits {
-    turns: Turns,
+    turns: Scheduler,
     /// Of strangers' calls, which take one of these first, so that the other half is the user's.
-    turns_of_strangers: Turns,
+    turns_of_strangers: Scheduler,
     limits: Arc<Limits>,
 }
 
@@ -30,7 +30,11 @@ impl Permits {
             waiting: limits.waiting_max.0,
         };
         let of_strangers = Bounds { running: calls_max.div_ceil(2), ..bounds };
-        Permits { turns: Turns::new(bounds), turns_of_strangers: Turns::new(of_strangers), limits }
+        Permits {
+            turns: Scheduler::new(bounds),
+            turns_of_strangers: Scheduler::new(of_strangers),
+            limits,
+        }
     }
 
     /// Waits until the tool's source may run one more call, no longer than a caller has that gave
@@ -66,7 +70,7 @@ impl Permits {
                     Some(_) => "the time the caller gave",
                     None => "`permit_wait_max`",
                 };
-                let why = format!("no turn came within {limit} of {waited}");
+                let why = format!("no slot became free within {limit} of {waited}");
                 // What is foreseen has just been proved wrong.
                 let load = Load { turn_in: None, ..turns.load(entry.party) };
                 Err(self.busy(entry, load, &why))

@@ -2,7 +2,7 @@
 //!
 //! The hard part is answers of many blocks, whose sum must fit. The largest blocks go first; if
 //! even that is not enough, all texts of the answer are kept as one. Ids have a running number,
-//! so that an old hint never leads to a newer result. What this room does not do: count pictures
+//! so that an old hint never leads to a newer result. What this module does not do: count pictures
 //! and sounds, which models do not read as text, nor the addresses of resources; nor write to
 //! disk. What is kept goes when the session ends.
 
@@ -80,7 +80,7 @@ struct Kept {
 pub struct Returned<'a> {
     /// The tool that was called.
     pub tool: &'a str,
-    /// The id of the call, if the door gave one; else the tool's name stands for it.
+    /// The id of the call, if the front end gave one; else the tool's name stands for it.
     pub call_id: Option<&'a str>,
     /// `structured` stays, whatever is shown of the texts.
     pub keeps_structure: bool,

@@ -79,7 +79,7 @@ fn block(content: &Content) -> ContentBlock {
             link.mime_type = media_type.clone();
             ContentBlock::resource_link(link)
         }
-        // The house's own form of these is the protocol's.
+        // The host's own form of these is the protocol's.
         others => serde_json::from_value(others.to_json()).unwrap_or_else(|error| {
             tracing::error!("a block of an answer is in no form of MCP: {error}");
             ContentBlock::text(json!({ "error": "a part is left out" }).to_string())

@@ -15,7 +15,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, Service};
 use tokio::sync::Semaphore;
 
-use super::Door;
+use super::Connection;
 use super::traffic::{Era, Traffic};
 use toolhost_core::text;
 
@@ -26,14 +26,14 @@ const METHOD_CHARS_MAX: usize = 60;
 
 /// What a connection's requests come to first.
 pub(super) struct Front {
-    door: Arc<Door>,
+    connection: Arc<Connection>,
     traffic: Arc<Traffic>,
     subscriptions: Semaphore,
 }
 
 impl Front {
-    pub(super) fn new(door: Arc<Door>, traffic: Arc<Traffic>) -> Front {
-        Front { door, traffic, subscriptions: Semaphore::new(SUBSCRIPTIONS_MAX) }
+    pub(super) fn new(connection: Arc<Connection>, traffic: Arc<Traffic>) -> Front {
+        Front { connection, traffic, subscriptions: Semaphore::new(SUBSCRIPTIONS_MAX) }
     }
 
     /// Tells whether the client's era has the request, and this server declares it.
@@ -75,7 +75,7 @@ impl Service<RoleServer> for Front {
             _ => None,
         };
         let version = context.protocol_version();
-        let mut result = self.door.handle_request(request, context).await?;
+        let mut result = self.connection.handle_request(request, context).await?;
         if version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
         {
             sign(&mut result, self.get_info().server_info);
@@ -88,15 +88,15 @@ impl Service<RoleServer> for Front {
         notification: ClientNotification,
         context: NotificationContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.door.handle_notification(notification, context).await
+        self.connection.handle_notification(notification, context).await
     }
 
     fn get_info(&self) -> ServerConfig {
-        Service::get_info(&self.door)
+        Service::get_info(&self.connection)
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Service::supported_protocol_versions(&self.door)
+        Service::supported_protocol_versions(&self.connection)
     }
 }
 

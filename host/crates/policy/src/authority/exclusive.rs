@@ -1,4 +1,4 @@
-//! Either/or: kinds of authority of which one call uses only one.
+//! Mutually exclusive: kinds of authority of which one call uses only one.
 //!
 //! Whichever a call touches first closes the others for the life of its instance, so that what
 //! it reads on one side cannot leave by the other. A model can still carry a text from one call

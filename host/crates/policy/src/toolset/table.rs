@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../../data/toolsets.json"))
-        .expect("the committed table is valid, as a test of this room shows")
+        .expect("the committed table is valid, as a test of this module shows")
 });
 
 #[derive(Debug, Deserialize)]

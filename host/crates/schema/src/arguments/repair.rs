@@ -1,6 +1,6 @@
 //! Repairs JSON text that is nearly right, in one pass over it.
 //!
-//! What stands in a string is never changed, only written so that JSON can hold it. This room
+//! What stands in a string is never changed, only written so that JSON can hold it. This module
 //! completes no string, value or key: it would be guessing.
 
 use std::fmt::Write as _;

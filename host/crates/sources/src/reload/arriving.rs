@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Remembered;
-use super::judge::Case;
 use super::recorded::Recalled;
 use super::scan::Found;
 use super::source::Source;
+use super::trust_policy::Case;
 use toolhost_core::tool::{Origin, SourceId, ToolName};
 use toolhost_kernel::registry::{self, Catalog, Owners};
 use toolhost_policy::authority::{self, HookGrant};

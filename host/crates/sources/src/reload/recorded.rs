@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Remembered;
 use super::arriving;
-use super::judge::Case;
 use super::reloader::Reloader;
 use super::source::Source;
+use super::trust_policy::Case;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{
     CallError, Code, Invocation, Origin, Registration, SourceId, Tool, ToolOutput, ToolSpec,

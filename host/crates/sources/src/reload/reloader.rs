@@ -11,10 +11,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::arriving::{self, Arriving};
 use super::gate::{self, Gate};
-use super::judge::Case;
-use super::settle::{Guards, Settled};
+use super::reconcile::{Guards, Settled};
 use super::source::Source;
-use super::{Failed, Folder, Remembered, Shown, SourceStatus, note, recorded, remember, whose};
+use super::trust_policy::Case;
+use super::{Failed, Folder, Remembered, Shown, SourceStatus, audit, persist, recorded, whose};
 use crate::watcher::Watcher;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Usage;
@@ -61,7 +61,7 @@ pub struct Renewed {
     pub secrets: Secrets,
 }
 
-/// The rooms it works with.
+/// The parts it works with.
 pub struct Parts {
     /// Loads.
     pub loader: Arc<Loader>,
@@ -363,7 +363,7 @@ impl Reloader {
     pub(super) async fn publish(&mut self) {
         let builds = self.remembered.state.as_deref().map(Builds::new);
         let mut wanted = Vec::new();
-        let settled = super::settle::settle(
+        let settled = super::reconcile::settle(
             &mut self.sources,
             &self.config,
             &self.remembered,
@@ -406,13 +406,13 @@ impl Reloader {
         // Who waits for one tool goes on before all is settled.
         let tells_early = self.settings.first.is_some();
         if is_settled || tells_early {
-            let news = note::news(&before, &statuses, before.settled || tells_early);
-            note::note(&self.parts.audit, &news, &catalog);
+            let news = audit::news(&before, &statuses, before.settled || tells_early);
+            audit::note(&self.parts.audit, &news, &catalog);
         }
         let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
         let unrecorded = self.unrecorded();
         let remember = move || {
-            let lock = remember::remember(&remembered, &seen, &limits);
+            let lock = persist::remember(&remembered, &seen, &limits);
             recorded::record(&remembered, &unrecorded);
             lock
         };

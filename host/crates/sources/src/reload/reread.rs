@@ -7,7 +7,7 @@ use super::reloader::{Reloader, Renewed};
 use super::{Remembered, SourceStatus, rollback};
 use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Fallen;
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
 
@@ -95,8 +95,9 @@ impl Reloader {
 
     pub(super) fn known_now(&self) -> Vec<Stamp> {
         let state = self.remembered.state.iter();
-        let files =
-            state.flat_map(|state| [lock::LOCK, lock::BUNDLED].map(|name| state.join(name)));
+        let files = state.flat_map(|state| {
+            [trust_store::LOCK, trust_store::BUNDLED].map(|name| state.join(name))
+        });
         files.map(|path| script::stamp(&path)).collect()
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use toolhost_core::tool::PluginId;
-use toolhost_state::lock::{self, LockError};
 use toolhost_state::store::Builds;
+use toolhost_state::trust_store::{self, LockError};
 use toolhost_wasm::script;
 
 /// Why there is no way back.
@@ -81,7 +81,7 @@ pub fn roll_back(
     runners: &[Arc<str>],
 ) -> Result<RolledBack, RollbackError> {
     let builds = Builds::new(state);
-    lock::change(state, |lock| {
+    trust_store::change(state, |lock| {
         let known = lock.plugin_mut(folder, id.as_str());
         let is_candidate = |digest: &&String| {
             let is_other = Some(digest.as_str()) != from && !known.refused.contains(digest);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use super::Failed;
-use super::judge::{Case, Judged, Verdict};
+use super::reconcile::Given;
 use super::recorded::Recalled;
 use super::scan::Found;
-use super::settle::Given;
+use super::trust_policy::{Case, Judged, Verdict};
 use toolhost_core::tool::Usage;
 use toolhost_state::read::Place;
 use toolhost_state::store::Builds;

@@ -13,7 +13,7 @@ use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId};
 use toolhost_policy::authority::{DirGrant, quoted};
 use toolhost_state::config::{Config, PluginConfig, Share};
-use toolhost_state::lock::Known;
+use toolhost_state::trust_store::Known;
 
 /// Of a table that names only this id: whose what is, as far as that is known.
 pub fn shares(id: &PluginId, remembered: &Remembered) -> Vec<(PluginAddress, Share)> {

@@ -15,7 +15,7 @@ use super::AuditSettings;
 use super::event::hex;
 use super::line::{self, Members};
 use super::read::{LINE_BYTES_MAX, Record};
-use crate::record;
+use crate::atomic_file;
 
 /// The file that is appended to.
 const CURRENT: &str = "audit.jsonl";
@@ -53,7 +53,7 @@ pub fn parts(folder: &Path) -> io::Result<Vec<Part>> {
         return Ok(Vec::new());
     }
     // A copy may lie where nothing can be written, and nobody writes there then.
-    let _locked = record::lock(folder).ok();
+    let _locked = atomic_file::lock(folder).ok();
     let mut names = rotated(folder)?;
     if folder.join(CURRENT).exists() {
         names.push(CURRENT.to_owned());
@@ -154,7 +154,7 @@ impl Log {
     /// # Errors
     /// If one cannot be written. It is left, with all after it.
     pub(super) fn append(&mut self, lines: &mut VecDeque<Members>) -> io::Result<()> {
-        let _locked = record::lock(&self.settings.folder)?;
+        let _locked = atomic_file::lock(&self.settings.folder)?;
         let mut end = self.open()?;
         while let Some(first) = lines.front() {
             if end.bytes > 0 && end.bytes + first.json.len() as u64 > self.file_bytes_max() {

@@ -279,7 +279,7 @@ fn what_does_not_fit_into_the_queue_is_a_gap() {
     let home = tempfile::tempdir().expect("a folder");
     let audit = Audit::open(AuditSettings { queue_max: 1, ..settings(home.path()) });
     // Nothing is written as long as the lock is held by somebody else.
-    let locked = crate::record::lock(&folder(home.path())).expect("locked");
+    let locked = crate::atomic_file::lock(&folder(home.path())).expect("locked");
     for _ in 0..100 {
         audit.note(called("many"));
     }

@@ -238,14 +238,14 @@ impl Reader<'_> {
         groups.iter().map(group).collect()
     }
 
-    /// A list of texts, each of which `read` understands.
+    /// An array of strings, each of which `read` understands.
     fn list<T, E: std::fmt::Display>(
         &self,
         key: &str,
         item: &Item,
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Vec<T>, ConfigError> {
-        let must = || self.error(item, format!("`{key}` must be a list of texts"));
+        let must = || self.error(item, format!("`{key}` must be an array of strings"));
         let list = item.as_array().ok_or_else(must)?;
         list.iter()
             .map(|value| {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::{Keyring, SECRETS_MAX, SecretError, SecretValue, check_name};
-use crate::record;
+use crate::atomic_file;
 
 /// The name of the file.
 pub const SECRETS_FILE: &str = "secrets.json";
@@ -112,7 +112,7 @@ impl SecretStore {
     /// open to others.
     pub fn set(&self, name: &str, value: &SecretValue) -> Result<Kept, SecretError> {
         check_name(name)?;
-        let locked = record::lock(&self.folder).map_err(|error| self.io(error))?;
+        let locked = atomic_file::lock(&self.folder).map_err(|error| self.io(error))?;
         let mut written = self.read()?;
         let before = written.secrets.get(name).map(Entry::place);
         if before.is_none() && written.secrets.len() >= SECRETS_MAX {
@@ -156,7 +156,7 @@ impl SecretStore {
         if !self.read()?.secrets.contains_key(name) {
             return Ok(false);
         }
-        let locked = record::lock(&self.folder).map_err(|error| self.io(error))?;
+        let locked = atomic_file::lock(&self.folder).map_err(|error| self.io(error))?;
         let mut written = self.read()?;
         let Some(entry) = written.secrets.remove(name) else { return Ok(false) };
         if let Entry::Keyring = entry {
@@ -258,10 +258,11 @@ impl SecretStore {
         })
     }
 
-    fn write(&self, locked: &record::Locked, written: &Written) -> Result<(), SecretError> {
+    fn write(&self, locked: &atomic_file::Locked, written: &Written) -> Result<(), SecretError> {
         let text = serde_json::to_vec_pretty(written).map(Zeroizing::new);
         let text = text.map_err(|error| self.io(error.into()))?;
-        record::replace(locked, &self.folder, SECRETS_FILE, &text).map_err(|error| self.io(error))
+        atomic_file::replace(locked, &self.folder, SECRETS_FILE, &text)
+            .map_err(|error| self.io(error))
     }
 
     fn io(&self, error: std::io::Error) -> SecretError {

@@ -1,4 +1,4 @@
-//! Builds of plugins that were in order, kept by digest: what serves when a newer build is
+//! Last known good builds of plugins, kept by digest: what serves when a newer build is
 //! broken or waits for a person. Nothing is run from here that has not the digest of its name.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 pub enum Worth {
     /// It is a stranger's.
     Strangers,
-    /// Newer ones were in order.
+    /// Newer ones were good.
     Older,
     /// It was the last one in order.
     Last,

@@ -7,14 +7,14 @@ use wasmtime::component::{HasData, Linker};
 use wasmtime_wasi::cli::{WasiCliCtxView, WasiCliView};
 use wasmtime_wasi::p2::bindings::cli::environment::{self, Host};
 
-use crate::conduct::Conduct;
+use crate::call_log::CallLog;
 use crate::store::Guest;
 use toolhost_policy::authority::Kind;
 
 /// The variables of a guest.
 pub(crate) struct Environment<'a> {
     inner: WasiCliCtxView<'a>,
-    conduct: Arc<Conduct>,
+    conduct: Arc<CallLog>,
     /// Where the tool is probed.
     is_probed: bool,
 }

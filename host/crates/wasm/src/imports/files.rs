@@ -1,6 +1,6 @@
 //! Files: those of WASI, with four things around them.
 //!
-//! A use that tells anything closes the other side of an either/or, and a closed side refuses. Pipes,
+//! A use that tells anything closes the other of two mutually exclusive sides, and a closed side refuses. Pipes,
 //! sockets and devices in a granted directory are refused, since opening one can block a thread
 //! of the host for good, and no bound of the guest would end that. What was tried is remembered
 //! when a tool is probed. Guests leave some of the files that the process may open to others. And
@@ -28,7 +28,7 @@ use wasmtime_wasi::p2::bindings::io::streams::{InputStream, OutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::roots::Roots;
-use crate::conduct::Conduct;
+use crate::call_log::CallLog;
 use crate::memory::GuestMemory;
 use crate::store::Guest;
 use listing::{LISTING_BYTES, Listing};
@@ -45,7 +45,7 @@ const LISTINGS_MAX: usize = 64;
 /// The files of a guest.
 pub(crate) struct Files<'a> {
     pub(crate) inner: WasiFilesystemCtxView<'a>,
-    pub(crate) conduct: &'a Conduct,
+    pub(crate) conduct: &'a CallLog,
     pub(crate) memory: &'a Arc<GuestMemory>,
     pub(crate) stuck: &'a StuckOpens,
     pub(crate) stuck_max: usize,

@@ -1,4 +1,4 @@
-//! Requests of guests: decided, given their secrets, sent by the house's own client, and what
+//! Requests of guests: decided, given their secrets, sent by the host's own client, and what
 //! comes back redacted before the guest reads it.
 //!
 //! What is decided is the final request: scheme, authority and path put together and read as one
@@ -20,7 +20,7 @@ use wasmtime_wasi_http::{
     WasiHttpHooks,
 };
 
-use crate::conduct::Conduct;
+use crate::call_log::CallLog;
 use crate::memory::{
     BODY_BYTES, BODY_PIECE_BYTES, Charge, GuestMemory, MemoryRefused, fields_bytes,
 };
@@ -39,7 +39,7 @@ const TLS_BYTES: u64 = 64 << 10;
 
 /// What a guest sends requests by.
 pub(crate) struct GuestHttp {
-    conduct: Arc<Conduct>,
+    conduct: Arc<CallLog>,
     client: Client,
     secrets: Arc<PluginSecrets>,
     sent: AtomicUsize,
@@ -68,7 +68,7 @@ struct Decided {
 
 impl GuestHttp {
     pub(crate) fn new(
-        conduct: &Arc<Conduct>,
+        conduct: &Arc<CallLog>,
         client: &Client,
         secrets: &Arc<PluginSecrets>,
         memory: &Arc<GuestMemory>,
@@ -234,7 +234,7 @@ fn charge(memory: &Arc<GuestMemory>, bytes: u64) -> Result<Charge, Error> {
 }
 
 /// Why a request has no response, as WASI says it.
-fn failed(error: SendError, target: &Target, conduct: &Conduct, secrets: &PluginSecrets) -> Error {
+fn failed(error: SendError, target: &Target, conduct: &CallLog, secrets: &PluginSecrets) -> Error {
     let mut text = error.to_string();
     secrets.redact(&mut text);
     match error {

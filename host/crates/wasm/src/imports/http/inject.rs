@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 use url::form_urlencoded;
 
-use crate::conduct::Conduct;
+use crate::call_log::CallLog;
 use crate::secrets::{PluginSecrets, placeholder};
 use toolhost_core::tool::Refusal;
 use toolhost_policy::authority::{Kind, SecretGrant, Slot, Target, check_variable};
@@ -17,7 +17,7 @@ const PLACEHOLDER: &str = "{{secret:";
 /// With the reason and the repair: a secret is not set, its way is not safe, two of them have
 /// one slot, or a placeholder stands where nothing takes its place.
 pub(super) fn inject(
-    conduct: &Conduct,
+    conduct: &CallLog,
     secrets: &PluginSecrets,
     target: &mut Target,
     headers: &mut HeaderMap,
@@ -105,7 +105,7 @@ fn set_parameter(target: &mut Target, parameter: &str, with_value: impl Fn(&str)
 }
 
 /// Refuses a request that still has a placeholder: whoever wrote it meant a secret to be there.
-fn leftover(conduct: &Conduct, target: &Target, headers: &HeaderMap) -> Result<(), String> {
+fn leftover(conduct: &CallLog, target: &Target, headers: &HeaderMap) -> Result<(), String> {
     let url = percent_decoded(target.url().as_str());
     let in_headers = headers.values().filter_map(|value| value.to_str().ok());
     let Some(text) = in_headers.chain([url.as_str()]).find(|text| text.contains(PLACEHOLDER))

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use super::judge::{Case, Judged, Verdict, surface};
-use super::missing::MissingHooks;
+use super::fail_closed::MissingHooks;
+use super::persist::{self, NewBuild, Seen};
 use super::reloader::Parts;
-use super::remember::{self, NewBuild, Seen};
 use super::source::Source;
+use super::trust_policy::{Case, Judged, Verdict, surface};
 use super::{Failed, Pending, Ready, Remembered, SourceStatus, whose};
 use toolhost_core::tool::{
     Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
 };
 use toolhost_kernel::registry::Catalog;
 use toolhost_policy::authority::{Exclusive, Grants, HookGrant, Kind};
-use toolhost_policy::difference::changes;
+use toolhost_policy::diff::changes;
 use toolhost_state::config::Config;
 use toolhost_state::store::{Builds, Kept};
 use toolhost_wasm::{Candidate, Loaded, Phase};
@@ -42,7 +42,7 @@ pub(super) struct Settled {
     pub(super) replaced: Vec<Loaded>,
 }
 
-/// One plugin on its way to the shelf.
+/// One plugin on its way to the registry.
 struct Plugin<'a> {
     case: Case<'a>,
     source: &'a Source,
@@ -137,7 +137,7 @@ pub(super) fn settle(
     let catalog = parts.registry.settle(registrations, remembered.owners());
     for seen in &mut seen {
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
-        seen.names = remember::names(&catalog, &source);
+        seen.names = persist::names(&catalog, &source);
     }
     for (path, source) in sources.iter_mut() {
         source.is_awaited = awaited.contains(path);
@@ -307,7 +307,7 @@ impl Plugin<'_> {
 
 /// The tools of a build that waits and has no stand-in.
 fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
-    let reason = format!("its plugin waits for the operator: {}", pending.why);
+    let reason = format!("its plugin is pending review: {}", pending.why);
     let tools = file.loaded.registration.tools.iter();
     tools
         .map(|tool| Rejection { tool: tool.spec().name.to_string(), reason: reason.clone() })
@@ -392,7 +392,7 @@ impl Guards {
                         Some(Place::Folder(folder)) => folder.clone(),
                         Some(Place::Bundled) | None => PathBuf::new(),
                     };
-                    registrations.push(super::missing::alone(hooks, id, folder));
+                    registrations.push(super::fail_closed::alone(hooks, id, folder));
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! Each party waits in a lane of its own. A free turn goes to the lane of which the fewest run,
 //! and among equals round and round, so a party with a thousand waiting delays another by no more
 //! than one of its turns. Lanes have a bound each, and one all together; where that is reached,
-//! the newest of the longest lane makes way for a shorter one. What this room does not do: bound
+//! the newest of the longest lane makes way for a shorter one. What this module does not do: bound
 //! how long anybody waits. Whoever waits drops the future when it was too long.
 
 use std::collections::{HashMap, VecDeque};
@@ -18,23 +18,23 @@ const LANES_MAX: usize = 1_024;
 
 /// One that takes turns, such as a source. Each is another than all before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Party(u64);
+pub struct SourceKey(u64);
 
-impl Party {
+impl SourceKey {
     /// A new one.
     #[expect(clippy::new_without_default, reason = "two defaults would not be equal")]
-    pub fn new() -> Party {
+    pub fn new() -> SourceKey {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Party(NEXT.fetch_add(1, Ordering::Relaxed))
+        SourceKey(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// How many may run and wait: of one party, and in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Turns of one party at once.
+    /// Scheduler of one party at once.
     pub running_of_one: usize,
-    /// Turns at once.
+    /// Scheduler at once.
     pub running: usize,
     /// Waiting of one party.
     pub waiting_of_one: usize,
@@ -45,9 +45,9 @@ pub struct Bounds {
 /// How much runs and waits at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Turns of the party.
+    /// Scheduler of the party.
     pub running_of_one: usize,
-    /// Turns in all.
+    /// Scheduler in all.
     pub running: usize,
     /// Waiting of the party.
     pub waiting_of_one: usize,
@@ -63,7 +63,7 @@ pub struct Full(pub Load);
 
 /// Gives turns.
 #[derive(Debug)]
-pub struct Turns {
+pub struct Scheduler {
     bounds: Bounds,
     state: Mutex<State>,
 }
@@ -72,9 +72,9 @@ pub struct Turns {
 struct State {
     running: usize,
     waiting: usize,
-    lanes: HashMap<Party, Lane>,
+    lanes: HashMap<SourceKey, Lane>,
     /// Parties of which somebody waits, the one whose turn was longest ago first.
-    order: VecDeque<Party>,
+    order: VecDeque<SourceKey>,
     tickets: u64,
 }
 
@@ -96,24 +96,24 @@ struct Waiter {
 #[derive(Debug)]
 #[must_use = "a turn ends when it is dropped"]
 pub struct Turn<'a> {
-    turns: &'a Turns,
-    party: Party,
+    turns: &'a Scheduler,
+    party: SourceKey,
     since: Instant,
 }
 
 /// A place in a lane; it is given up when this is dropped.
 struct Place<'a> {
-    turns: &'a Turns,
-    party: Party,
+    turns: &'a Scheduler,
+    party: SourceKey,
     ticket: u64,
     answer: oneshot::Receiver<Result<(), Full>>,
     is_answered: bool,
 }
 
-impl Turns {
+impl Scheduler {
     /// Gives turns within bounds.
-    pub fn new(bounds: Bounds) -> Turns {
-        Turns { bounds, state: Mutex::default() }
+    pub fn new(bounds: Bounds) -> Scheduler {
+        Scheduler { bounds, state: Mutex::default() }
     }
 
     /// The bounds.
@@ -128,7 +128,7 @@ impl Turns {
     ///
     /// # Cancel safety
     /// Dropping the future gives the place up.
-    pub async fn take(&self, party: Party) -> Result<Turn<'_>, Full> {
+    pub async fn take(&self, party: SourceKey) -> Result<Turn<'_>, Full> {
         if let Some(mut place) = self.enter(party)? {
             let answer = (&mut place.answer).await;
             place.is_answered = true;
@@ -139,12 +139,12 @@ impl Turns {
     }
 
     /// How much runs and waits, seen by `party`.
-    pub fn load(&self, party: Party) -> Load {
+    pub fn load(&self, party: SourceKey) -> Load {
         self.state().load(party)
     }
 
     /// Gives a turn at once (and then no place), or a place.
-    fn enter(&self, party: Party) -> Result<Option<Place<'_>>, Full> {
+    fn enter(&self, party: SourceKey) -> Result<Option<Place<'_>>, Full> {
         let mut state = self.state();
         let state = &mut *state;
         if state.lanes.len() >= LANES_MAX {
@@ -174,7 +174,7 @@ impl Turns {
         Ok(Some(Place { turns: self, party, ticket, answer, is_answered: false }))
     }
 
-    fn end(&self, party: Party, length: Option<Duration>) {
+    fn end(&self, party: SourceKey, length: Option<Duration>) {
         let mut state = self.state();
         state.running -= 1;
         if let Some(lane) = state.lanes.get_mut(&party) {
@@ -195,8 +195,8 @@ impl State {
     /// Gives free turns to those who wait.
     fn give(&mut self, bounds: Bounds) {
         while self.running < bounds.running {
-            let running = |party: &Party| self.lanes.get(party).map_or(0, |lane| lane.running);
-            let may = |(_, party): &(usize, &Party)| running(party) < bounds.running_of_one;
+            let running = |party: &SourceKey| self.lanes.get(party).map_or(0, |lane| lane.running);
+            let may = |(_, party): &(usize, &SourceKey)| running(party) < bounds.running_of_one;
             // The first of the least.
             let next = self.order.iter().enumerate().filter(may);
             let next = next.min_by_key(|(_, party)| running(party)).map(|(place, _)| place);
@@ -218,7 +218,7 @@ impl State {
     /// fairer.
     fn make_way(&mut self, waiting: usize) -> bool {
         let longest = self.order.iter().copied();
-        let length = |party: &Party| self.lanes.get(party).map_or(0, |lane| lane.waiting.len());
+        let length = |party: &SourceKey| self.lanes.get(party).map_or(0, |lane| lane.waiting.len());
         let Some(party) = longest.max_by_key(length).filter(|party| length(party) > waiting + 1)
         else {
             return false;
@@ -232,7 +232,7 @@ impl State {
         true
     }
 
-    fn leave(&mut self, party: Party, ticket: u64) {
+    fn leave(&mut self, party: SourceKey, ticket: u64) {
         let Some(lane) = self.lanes.get_mut(&party) else { return };
         let before = lane.waiting.len();
         lane.waiting.retain(|waiter| waiter.ticket != ticket);
@@ -242,7 +242,7 @@ impl State {
         }
     }
 
-    fn load(&self, party: Party) -> Load {
+    fn load(&self, party: SourceKey) -> Load {
         let lane = self.lanes.get(&party);
         let of_one = |count: fn(&Lane) -> usize| lane.map_or(0, count);
         let running_of_one = of_one(|lane| lane.running);
@@ -286,20 +286,20 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { running_of_one: 2, running: 3, waiting_of_one: 4, waiting: 5 };
 
-    fn numbers(turns: &Turns, party: Party) -> [usize; 4] {
+    fn numbers(turns: &Scheduler, party: SourceKey) -> [usize; 4] {
         let load = turns.load(party);
         [load.running_of_one, load.running, load.waiting_of_one, load.waiting]
     }
 
     /// Takes a turn that is free.
-    fn turn(turns: &Turns, party: Party) -> Turn<'_> {
+    fn turn(turns: &Scheduler, party: SourceKey) -> Turn<'_> {
         turns.take(party).now_or_never().expect("at once").expect("a turn")
     }
 
     #[test]
     fn turns_and_places_are_bounded_and_given_back() {
-        let turns = Turns::new(BOUNDS);
-        let (one, other) = (Party::new(), Party::new());
+        let turns = Scheduler::new(BOUNDS);
+        let (one, other) = (SourceKey::new(), SourceKey::new());
         let first = turn(&turns, one);
         let second = turn(&turns, one);
         let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(turns.take(one))).collect();
@@ -323,9 +323,9 @@ mod tests {
 
     #[test]
     fn the_longest_lane_makes_way() {
-        let turns = Turns::new(BOUNDS);
-        let (many, few) = (Party::new(), Party::new());
-        let running = [turn(&turns, many), turn(&turns, many), turn(&turns, Party::new())];
+        let turns = Scheduler::new(BOUNDS);
+        let (many, few) = (SourceKey::new(), SourceKey::new());
+        let running = [turn(&turns, many), turn(&turns, many), turn(&turns, SourceKey::new())];
         let mut of_many: Vec<_> = (0..4).map(|_| Box::pin(turns.take(many))).collect();
         assert!(of_many.iter_mut().all(|place| place.now_or_never().is_none()));
         let mut of_few: Vec<_> = (0..2).map(|_| Box::pin(turns.take(few))).collect();
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn the_next_turn_goes_to_who_has_the_fewest() {
-        let turns = Turns::new(Bounds { running_of_one: 2, running: 2, ..BOUNDS });
-        let (many, few) = (Party::new(), Party::new());
+        let turns = Scheduler::new(Bounds { running_of_one: 2, running: 2, ..BOUNDS });
+        let (many, few) = (SourceKey::new(), SourceKey::new());
         let (first, second) = (turn(&turns, many), turn(&turns, many));
         let mut of_many: Vec<_> = (0..3).map(|_| Box::pin(turns.take(many))).collect();
         assert!(of_many.iter_mut().all(|place| place.now_or_never().is_none()));
@@ -359,8 +359,8 @@ mod tests {
 
     #[test]
     fn the_wait_is_foreseen_from_turns_before() {
-        let turns = Turns::new(BOUNDS);
-        let party = Party::new();
+        let turns = Scheduler::new(BOUNDS);
+        let party = SourceKey::new();
         assert_eq!(turns.load(party).turn_in, None);
         turns.state().lanes.entry(party).or_default().mean = Some(Duration::from_secs(2));
         let _running = [turn(&turns, party), turn(&turns, party)];

@@ -7,10 +7,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::account::Standing;
 use super::compile::LARGE_BYTES;
 use super::load_error::LoadError;
-use toolhost_core::turns::{Bounds, Party, Turn, Turns};
+use toolhost_core::scheduler::{Bounds, Scheduler, SourceKey, Turn};
 
 /// The turns of all loads of a host.
-pub(super) struct LoadTurns {
+pub(super) struct LoadQueue {
     /// Of reading, since what is read is held meanwhile: this user's, and strangers'.
     reading: [Semaphore; 2],
     /// How many read at once.
@@ -24,7 +24,7 @@ pub(super) struct LoadTurns {
     /// Of all projects that were trusted, one component at a time; and so of all others.
     compiling_of_projects: [Semaphore; 2],
     /// Of `register`: this user's, and strangers'. Folders take their turns round and round.
-    registering: [Turns; 2],
+    registering: [Scheduler; 2],
 }
 
 /// What a component is compiled for.
@@ -36,8 +36,8 @@ pub(super) enum Use {
     Runner,
 }
 
-impl LoadTurns {
-    pub(super) fn new(cores: usize) -> LoadTurns {
+impl LoadQueue {
+    pub(super) fn new(cores: usize) -> LoadQueue {
         let all = Bounds {
             running_of_one: cores,
             running: cores,
@@ -45,14 +45,14 @@ impl LoadTurns {
             waiting: usize::MAX,
         };
         let readers = u32::try_from(cores).unwrap_or(u32::MAX);
-        LoadTurns {
+        LoadQueue {
             reading: [0, 1].map(|_| Semaphore::new(readers as usize)),
             readers,
             compiling: Semaphore::new(cores),
             compiling_large: Semaphore::new(1),
             compiling_runners: Semaphore::new(1),
             compiling_of_projects: [0, 1].map(|_| Semaphore::new(1)),
-            registering: [0, 1].map(|_| Turns::new(all)),
+            registering: [0, 1].map(|_| Scheduler::new(all)),
         }
     }
 
@@ -87,7 +87,7 @@ impl LoadTurns {
     pub(super) async fn register(
         &self,
         standing: Standing,
-        party: Party,
+        party: SourceKey,
     ) -> Result<Turn<'_>, LoadError> {
         let turns = &self.registering[usize::from(standing == Standing::Untrusted)];
         let turn = turns.take(party).await;

@@ -140,7 +140,7 @@ fn with_the_most<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path
 mod tests {
     use super::super::Lock;
     use super::*;
-    use toolhost_policy::difference::Outline;
+    use toolhost_policy::diff::Outline;
 
     #[test]
     fn one_folder_takes_no_place_of_another() {

@@ -47,7 +47,7 @@ const CAUSE_CHARS_MAX: usize = 200;
 const LONG_ID_BYTES_MAX: usize = 64 << 10;
 
 /// One connection.
-pub(super) struct Wire<R> {
+pub(super) struct ServerTransport<R> {
     lines: Lines<R>,
     /// Messages of a batch that are not handled yet.
     batch: VecDeque<Line>,
@@ -90,17 +90,17 @@ struct Page {
     cursor: Option<IgnoredAny>,
 }
 
-impl<R: AsyncRead + Send + Unpin> Wire<R> {
+impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
     /// Must be called within a tokio runtime.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
         stop: impl Future<Output = ()> + Send + 'static,
         limits: &Limits,
-    ) -> Wire<R> {
+    ) -> ServerTransport<R> {
         let traffic = Arc::new(Traffic::new(limits));
         let writer = tokio::spawn(Arc::clone(&traffic).deliver(output));
-        Wire {
+        ServerTransport {
             lines: Lines::new(input, limits.message_bytes_max()),
             batch: VecDeque::new(),
             has_batches: false,
@@ -412,7 +412,7 @@ fn no_json(error: &serde_json::Error) -> String {
 /// What a message is.
 const SHAPE: &str = "a message is an object with `jsonrpc`, which is \"2.0\", a `method`, and for a request an `id`, a whole number or a text";
 
-impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Wire<R> {
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for ServerTransport<R> {
     type Error = Infallible;
 
     fn send(

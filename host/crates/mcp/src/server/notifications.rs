@@ -17,11 +17,11 @@ const CHARS_MAX: usize = 1_000;
 
 /// What was told already.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Notifications {
     told: HashMap<PathBuf, Option<String>>,
 }
 
-impl News {
+impl Notifications {
     /// What is new among the statuses, a line each; true for bad news.
     pub(super) fn of(&mut self, shown: &Shown) -> Vec<(bool, String)> {
         let mut news = Vec::new();
@@ -86,9 +86,10 @@ fn problem(status: &SourceStatus) -> Option<String> {
     };
     match &status.state {
         Err(failed) => Some(format!("{}{meanwhile}", failed.told())),
-        Ok(ready) => ready.pending.as_ref().map(|pending| {
-            format!("it waits for the operator: {}; {}", pending.why, pending.meanwhile)
-        }),
+        Ok(ready) => ready
+            .pending
+            .as_ref()
+            .map(|pending| format!("it is pending review: {}; {}", pending.why, pending.meanwhile)),
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
                 ..Shown::default()
             }
         };
-        let mut news = News::default();
+        let mut news = Notifications::default();
         assert_eq!(news.of(&shown("it is being loaded", true)), []);
         assert_eq!(news.of(&shown("broken", false)), [(true, "say.wasm: broken".to_owned())]);
         assert_eq!(news.of(&shown("broken", true)), []);

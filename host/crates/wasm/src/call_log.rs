@@ -1,4 +1,4 @@
-//! What one call does with its rights: which sides of an either/or it has touched, and what it
+//! What one call does with its rights: which mutually exclusive sides it has touched, and what it
 //! was refused. The imports share it, since some of their work goes on beside the guest.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ const GRANTED_SHOWN_MAX: usize = 5;
 
 /// What one call has touched and was refused.
 #[derive(Debug)]
-pub(super) struct Conduct {
+pub(super) struct CallLog {
     pub(super) plugin: Arc<str>,
     pub(super) rights: Arc<Rights>,
     secrets: Arc<PluginSecrets>,
@@ -32,15 +32,15 @@ pub(super) struct Conduct {
     used_max: usize,
 }
 
-impl Conduct {
+impl CallLog {
     pub(super) fn new(
         plugin: &Arc<str>,
         rights: Arc<Rights>,
         secrets: &Arc<PluginSecrets>,
         meter: &Arc<Meter>,
         limits: &Limits,
-    ) -> Arc<Conduct> {
-        Arc::new(Conduct {
+    ) -> Arc<CallLog> {
+        Arc::new(CallLog {
             plugin: Arc::clone(plugin),
             secrets: Arc::clone(secrets),
             sides: Mutex::new(rights.sides()),

@@ -5,7 +5,7 @@ use std::thread;
 use super::*;
 
 /// The thread on which a guest ends that needs a CPU for so long, in steps of a millisecond.
-async fn ends_on(guests: &LongGuests, habit: &Arc<Habit>, needs: Duration) -> String {
+async fn ends_on(guests: &CpuIsolation, habit: &Arc<Habit>, needs: Duration) -> String {
     let guest = async move {
         let start = thread_time();
         while thread_time().saturating_sub(start) < Duration::from_millis(1) {}
@@ -27,7 +27,7 @@ fn is_among_long(thread: &str) -> bool {
 
 #[tokio::test]
 async fn a_guest_goes_on_among_its_like_when_it_takes_long() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     let short = ends_on(&guests, &habit, Duration::from_millis(1)).await;
     let long = ends_on(&guests, &habit, Duration::from_millis(20)).await;
     assert!(!is_among_long(&short) && is_among_long(&long), "{short}, {long}");
@@ -35,7 +35,7 @@ async fn a_guest_goes_on_among_its_like_when_it_takes_long() {
 
 #[tokio::test]
 async fn tools_that_always_take_long_begin_there() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     let once = |needs| ends_on(&guests, &habit, Duration::from_millis(needs));
     once(20).await;
     assert!(!is_among_long(&once(1).await), "it took long only once");
@@ -51,7 +51,7 @@ async fn tools_that_always_take_long_begin_there() {
 
 #[tokio::test]
 async fn where_one_was_starved_no_other_goes_on() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     guests.0.saw_starved();
     let end = ends_on(&guests, &habit, Duration::from_millis(20)).await;
     assert_eq!(end, "toolhost-nice");
@@ -59,7 +59,7 @@ async fn where_one_was_starved_no_other_goes_on() {
 
 #[tokio::test]
 async fn a_process_that_ends_soon_has_no_idle_threads() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     guests.end_soon();
     let end = ends_on(&guests, &habit, Duration::from_millis(20)).await;
     assert_eq!(end, "toolhost-nice");
@@ -68,7 +68,7 @@ async fn a_process_that_ends_soon_has_no_idle_threads() {
 
 #[tokio::test]
 async fn one_that_is_starved_goes_on_with_a_share() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     let guest = async {
         for time in [Duration::from_millis(3), STARVED_MIN + Duration::from_millis(50)] {
             let start = thread_time();
@@ -86,7 +86,7 @@ async fn one_that_is_starved_goes_on_with_a_share() {
 
 #[tokio::test]
 async fn a_guest_that_waits_on_idle_threads_is_dropped_with_its_caller() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     let held = Arc::new(());
     let holds = Arc::clone(&held);
     let guest = async move {
@@ -108,7 +108,7 @@ async fn a_guest_that_waits_on_idle_threads_is_dropped_with_its_caller() {
 
 #[tokio::test]
 async fn where_the_threads_do_nothing_guests_do_not_wait_for_them() {
-    let (guests, habit) = (LongGuests::default(), Arc::default());
+    let (guests, habit) = (CpuIsolation::default(), Arc::default());
     let threads = guests.0.idle_threads().expect("threads");
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = Arc::new(Mutex::new(ended));
@@ -126,7 +126,7 @@ async fn where_the_threads_do_nothing_guests_do_not_wait_for_them() {
 async fn when_the_threads_do_something_again_guests_come_back() {
     // Idle ones would come to nothing as long as others keep all cores busy.
     let idle = Threads::new("toolhost-idle", be_nicer);
-    let guests = LongGuests(Arc::new(Shared { idle, ..Shared::default() }));
+    let guests = CpuIsolation(Arc::new(Shared { idle, ..Shared::default() }));
     let habit = Arc::default();
     *lock(&guests.0.starved) = Instant::now().checked_sub(AVOIDED_TIME);
     let comes_back = async {

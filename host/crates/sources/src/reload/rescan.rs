@@ -11,7 +11,7 @@ use super::reloader::{Reloader, What};
 use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
 use toolhost_core::tool::Meter;
-use toolhost_state::lock;
+use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
 
@@ -88,7 +88,7 @@ impl Reloader {
             std::fs::canonicalize(&folder.path).unwrap_or_else(|_| folder.path.clone())
         });
         let scripts = self.sources.keys().flat_map(|path| script::folders(path));
-        let state = self.remembered.state.iter().map(|state| state.join(lock::LOCK));
+        let state = self.remembered.state.iter().map(|state| state.join(trust_store::LOCK));
         let configured = self.settings.configured_by.iter().cloned();
         let paths = folders.chain(scripts).chain(state).chain(configured);
         let absolute = paths.filter_map(|path| std::path::absolute(path).ok());

@@ -1,7 +1,7 @@
 //! What a registration says that a person should look at before it is trusted: every text of it,
 //! with the tool and the place it stands at.
 //!
-//! Which texts are suspect, [`text::suspect`](toolhost_core::text::suspect) knows; this room knows where
+//! Which texts are suspect, [`text::suspect`](toolhost_core::text::suspect) knows; this module knows where
 //! a registration has texts. It decides nothing: whoever shows a plugin shows these, and whoever
 //! loads one may wait for a person when there are any.
 

@@ -9,9 +9,11 @@ use super::Remembered;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginId, SourceId, ToolName};
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::difference::Outline;
-use toolhost_state::lock::{self, Agreed, Known, Lock, LockError, NamesOfFolders, Owner, Pin};
+use toolhost_policy::diff::Outline;
 use toolhost_state::store::{Builds, Kept, Worth};
+use toolhost_state::trust_store::{
+    self, Agreed, Known, Lock, LockError, NamesOfFolders, Owner, Pin,
+};
 
 /// What a load has shown of one plugin.
 #[derive(Clone, Debug)]
@@ -73,7 +75,7 @@ pub(super) fn remember(
             kept.insert(&*build.digest);
         }
     }
-    let (pruned, lock) = lock::change(state, |lock| {
+    let (pruned, lock) = trust_store::change(state, |lock| {
         note(lock, seen, &|digest| kept.contains(digest), limits);
         (prune_builds(lock, &builds, limits), lock.clone())
     })?;

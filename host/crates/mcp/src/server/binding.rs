@@ -10,7 +10,7 @@ use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::{Selection, Toolsets};
 
 /// Knows the session of the moment.
-pub(super) struct Desk {
+pub(super) struct Binding {
     host: Arc<dyn Backend>,
     offer: Offer,
     caller: String,
@@ -18,20 +18,20 @@ pub(super) struct Desk {
     session: Mutex<(u64, Arc<Session>)>,
 }
 
-impl Desk {
+impl Binding {
     /// `caller` is whom all of its sessions belong to.
     pub(super) fn new(
         host: Arc<dyn Backend>,
         offer: Offer,
         caller: String,
-    ) -> Result<Desk, SessionError> {
+    ) -> Result<Binding, SessionError> {
         let selection = match &offer {
             Offer::Toolsets(selection) => selection.clone(),
             // Until it is asked for.
             Offer::Platform { .. } => Selection { enabled: Some(Vec::new()), disabled: Vec::new() },
         };
         let session = Mutex::new((u64::MAX, open(&*host, &caller, selection)?));
-        Ok(Desk { host, offer, caller, session })
+        Ok(Binding { host, offer, caller, session })
     }
 
     /// The session of this moment.

@@ -38,7 +38,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::lock::Lock;
+    use crate::trust_store::Lock;
 
     #[test]
     fn another_folder_at_the_path_of_a_project_is_not_trusted() {

@@ -21,8 +21,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::record;
-use toolhost_policy::difference::Outline;
+use crate::atomic_file;
+use toolhost_policy::diff::Outline;
 
 pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
 pub use project::Project;
@@ -366,13 +366,13 @@ fn rewrite<F: Clone + Default + PartialEq + Serialize + DeserializeOwned, T>(
 ) -> Result<T, LockError> {
     let path = state.join(name);
     let failed = |error| LockError::Io { path: path.clone(), error };
-    let locked = record::lock(state).map_err(failed)?;
+    let locked = atomic_file::lock(state).map_err(failed)?;
     let before: F = read(&path)?;
     let mut after = before.clone();
     let value = change(&mut after);
     if after != before {
         let text = serde_json::to_string_pretty(&after).map_err(|error| failed(error.into()))?;
-        record::replace(&locked, state, name, text.as_bytes()).map_err(failed)?;
+        atomic_file::replace(&locked, state, name, text.as_bytes()).map_err(failed)?;
     }
     Ok(value)
 }

@@ -12,11 +12,11 @@ use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress};
 use toolhost_policy::authority::HookGrant;
-use toolhost_policy::difference::{Surface, differences, differences_in_outline};
-use toolhost_policy::suspicion::{Suspicion, Texts, suspicions, to_wait_for};
+use toolhost_policy::diff::{Surface, differences, differences_in_outline};
+use toolhost_policy::review::{Suspicion, Texts, suspicions, to_wait_for};
 use toolhost_state::config::{Config, PluginConfig, Update};
-use toolhost_state::lock::Known;
 use toolhost_state::store::Builds;
+use toolhost_state::trust_store::Known;
 use toolhost_wasm::{Candidate, Loaded, RUNNER_REPAIR, Unrecorded, digest, script};
 
 /// Suspicions and differences that are told of one build; `toolhost inspect` tells all.

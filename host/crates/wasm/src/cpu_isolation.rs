@@ -40,12 +40,12 @@ const AVOIDED_TIME: Duration = Duration::from_secs(5);
 
 /// Where long guests go on.
 #[derive(Debug, Default)]
-pub(super) struct LongGuests(Arc<Shared>);
+pub(super) struct CpuIsolation(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     idle: Threads,
-    /// There are none: see [`LongGuests::end_soon`].
+    /// There are none: see [`CpuIsolation::end_soon`].
     no_idle: AtomicBool,
     nicer: Threads,
     /// When a guest was last starved.
@@ -66,7 +66,7 @@ impl Default for Shared {
     }
 }
 
-impl LongGuests {
+impl CpuIsolation {
     /// From now on no guest is given to idle threads. A process has not ended before the last of its
     /// threads has had a core to end on, and where others keep all of them busy an idle one waits for
     /// that for seconds.

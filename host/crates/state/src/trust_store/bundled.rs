@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{LockError, read, rewrite};
-use crate::record;
+use crate::atomic_file;
 
 /// Digests remembered for one plugin: the newest ones. Checkouts side by side each have one.
 const DIGESTS_MAX: usize = 16;
@@ -62,7 +62,7 @@ pub fn counts(built: &Path) -> bool {
 fn check_built(folder: &Path) -> Result<bool, String> {
     for path in [folder, &folder.join(BUNDLED)] {
         match std::fs::symlink_metadata(path) {
-            Ok(metadata) => record::check_owner(path, &metadata)?,
+            Ok(metadata) => atomic_file::check_owner(path, &metadata)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         }
