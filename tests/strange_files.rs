@@ -180,6 +180,9 @@ fn a_folder_that_is_named_leads_nowhere_else_by_how_it_is_written() {
     }
     let said = lab.run(&["new", "fresh", "--lang", "python", "--dir", "evil/none/deep"]);
     assert!(said.starts_with("exit 2") && said.contains("leads out of its project"), "{said}");
+    let dev = ["dev", "./mine.py", "--yes", "--once", "--out", "evil/none/deep"];
+    let said = lab.run(&dev);
+    assert!(said.starts_with("exit 2") && said.contains("leads out of its project"), "{said}");
     let said = lab.run(&["build", "./mine.py", "--yes", "--out", "evil/none/deep"]);
     assert!(said.starts_with("exit 2") && said.contains("leads out of its project"), "{said}");
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), before);

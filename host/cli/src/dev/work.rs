@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::failure::Failure;
 use super::super::home::{Home, PROJECT_PLUGINS};
+use super::super::new::stays_in_project;
 use super::super::source::{may_write, real};
 use super::super::ui::Ui;
 use super::source_folders;
@@ -79,6 +80,7 @@ impl Work {
             (Kind::InPlace, Some(above)) => above,
             _ => {
                 may_write(out)?;
+                stays_in_project(Some(home), "--out", out)?;
                 fs::create_dir_all(out).map_err(|error| usage(out, error))?;
                 fs::canonicalize(out).map_err(|error| usage(out, error))?
             }
