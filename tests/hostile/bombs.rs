@@ -135,6 +135,6 @@ async fn an_extension_has_a_bound_of_its_own() {
     let status = Lab::new().with("x.py", script(32_000)).status("x.py").await;
     assert_eq!(status, "tools: good heavy");
     let status = Lab::new().with("x.py", script(1_000_000)).status("x.py").await;
-    let reason = "left out `heavy`: extension `c` has 2000513 bytes of JSON; allowed are 65536; put what is larger in a file of the plugin, or answer it with a tool";
+    let reason = "left out `heavy`: extension `c` has 2000511 bytes of JSON; allowed are 65536; put what is larger in a file of the plugin, or answer it with a tool";
     assert!(status.contains(reason), "{status}");
 }
