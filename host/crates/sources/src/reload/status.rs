@@ -112,7 +112,7 @@ pub enum Status {
 }
 
 impl SourceStatus {
-    /// What it is at present, but for quarantine: see [`Host::status`](toolhost::Host::status).
+    /// What it is at present, but for quarantine: see `Host::status`.
     pub fn status(&self) -> Status {
         match &self.state {
             _ if self.loading => Status::Loading,
