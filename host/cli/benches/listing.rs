@@ -16,7 +16,7 @@ use toolhost_kernel::session::{Session, SessionSettings};
 use toolhost_schema::arguments;
 use toolhost_schema::schema::{Format, Schema};
 
-use crate::shelf::registration;
+use crate::registry::registration;
 use crate::table::Table;
 
 pub(crate) async fn run(table: &mut Table, host: &Arc<Host>) {

@@ -15,8 +15,8 @@ mod limits;
 mod listing;
 mod loads;
 mod redact;
+mod registry;
 mod reload;
-mod shelf;
 mod table;
 
 /// As in the program.
@@ -54,8 +54,8 @@ fn main() {
     if wanted("limits") {
         runtime.block_on(limits::run(&mut table));
     }
-    if wanted("shelf") {
-        shelf::run(&mut table);
+    if wanted("registry") {
+        registry::run(&mut table);
     }
     if wanted("redact") {
         redact::run(&mut table);

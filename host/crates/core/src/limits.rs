@@ -339,7 +339,7 @@ limits! {
     http_requests_max: Count = Count(1_000), Count(0) => Count(100_000);
     /// HTTP requests of one call at once.
     http_requests_at_once_max: Count = Count(16), Count(1) => Count(256);
-    /// Entries of one plugin's store, on each of two mutually exclusive sides.
+    /// Entries of one plugin's store, on each side of kinds that are mutually exclusive.
     kv_entries_max: Count = Count(10_000), Count(1) => Count(1_000_000);
     /// One value in a plugin's store.
     kv_value_bytes_max: Bytes = Bytes(MIB), Bytes(16) => Bytes(16 * MIB);

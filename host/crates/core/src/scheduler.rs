@@ -1,9 +1,9 @@
-//! Who goes next: so many at once, a bounded queue, and no party that holds up the others.
+//! Who goes next: so many at once, bounded queues, and no source that holds up the others.
 //!
-//! Each party waits in a lane of its own. A free turn goes to the lane of which the fewest run,
-//! and among equals round and round, so a party with a thousand waiting delays another by no more
-//! than one of its turns. Lanes have a bound each, and one all together; where that is reached,
-//! the newest of the longest lane makes way for a shorter one. What this module does not do: bound
+//! Each source waits in a queue of its own. A free slot goes to the queue of which the fewest run,
+//! and among equals round and round, so a source with a thousand waiting delays another by no more
+//! than one of its slots. Queues have a bound each, and one all together; where that is reached,
+//! the newest of the longest queue makes way for a shorter one. What this module does not do: bound
 //! how long anybody waits. Whoever waits drops the future when it was too long.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! The one HTTP client of the host: HTTP/1.1, to addresses that were checked, within bounds.
 //!
 //! The hard part is that a name is no address. A request for a public name may go to the machine
-//! nearby, because its owner says so in DNS, and says so only the second time he is asked. So
+//! on the same network, because its owner says so in DNS, and says so only the second time he is asked. So
 //! a name is resolved once for each connection, every address of the answer is checked, and
 //! exactly those addresses are connected to. An answer with a single address that is not allowed
 //! is refused as a whole: nobody mixes public and private addresses by accident.

@@ -218,7 +218,7 @@ impl Guest {
         self.is_probed
     }
 
-    /// The of two mutually exclusive sides, the one that the call is on; empty as long as it is on none.
+    /// Which of two mutually exclusive sides the call is on; empty as long as it is on none.
     pub(super) fn side(&self) -> String {
         self.conduct.side()
     }
