@@ -356,9 +356,15 @@ async fn a_call_compiles_what_is_recorded_to_have_its_tool_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn nothing_is_listed_of_strangers_before_it_is_loaded() {
+async fn nothing_is_listed_of_strangers_before_it_is_compiled() {
     let lab = kept_lab().with("x.wasm", registering("one first"));
     let settings = HostSettings { cache: Some(lab.home().join("cache")), ..lab.settings() };
-    Host::start(settings).expect("a host").loaded().await;
-    assert!(!lab.home().join("state/definitions").exists());
+    Host::start(settings.clone()).expect("a host").loaded().await;
+    fs::remove_dir_all(lab.home().join("cache/untrusted")).expect("removed");
+    let host = Host::start(settings).expect("a host");
+    let mut compiling = host.compiling();
+    compiling.wait_for(|compiling| !compiling.is_empty()).await.expect("compiled");
+    assert!(host.catalog().find("first").is_none());
+    host.loaded().await;
+    assert!(host.catalog().find("first").is_some());
 }

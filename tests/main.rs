@@ -39,6 +39,7 @@ mod probe;
 mod python;
 mod quarantine;
 mod readme;
+mod recorded;
 mod registry;
 mod reload;
 mod reload_others;

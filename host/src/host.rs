@@ -133,6 +133,7 @@ impl Host {
         let reload = ReloadSettings {
             folders: settings.folders,
             once: settings.once,
+            load_all: settings.load_all,
             gate: settings.gate,
             reread: settings.reread,
             configured_by: settings.configured_by,

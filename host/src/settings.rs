@@ -47,6 +47,10 @@ pub struct HostSettings {
     pub ends_soon: bool,
     /// Plugins are loaded once, and changes of their files are not noticed.
     pub once: bool,
+    /// Every plugin is loaded when the host starts. Otherwise, one whose files look as they did when it
+    /// was loaded last is published from what is recorded of it in `state`, and loaded when something of
+    /// it is to run; its bytes are compared with the record before.
+    pub load_all: bool,
     /// With `once`: a tool that is wanted before all others. As soon as it can be called, nothing else
     /// is loaded, and [`Host::loaded`](super::Host::loaded) returns.
     pub first: Option<String>,

@@ -110,6 +110,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     }
     let global = Global { plugins: folders(&home, global, work.out()), ..global.clone() };
     let mut settings = home.lasting_settings(&global)?;
+    settings.load_all = true;
     settings.own.extend(asked::in_place(ui, &home, &global, &work, given.yes).await?);
     if given.examples_with_grants {
         settings.gate = Gate::WithGrants;

@@ -10,7 +10,7 @@ use super::need;
 use super::problem::{self, Problem, shown};
 use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
-use super::{Global, loaded_with};
+use super::{Global, loaded_anew};
 use toolhost::{Host, HostSettings};
 use toolhost_author::Toolchain;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
@@ -40,7 +40,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let settings = home.settings(global)?;
     let mut setup = setup(&home, global, &settings).await;
     let runners = runners_json(&settings);
-    let host = loaded_with(ui, settings).await?;
+    let host = loaded_anew(ui, settings).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
     let failed = sources.iter().filter(|status| status.state.is_err()).count();
     let tools = catalog.tools().len();

@@ -228,6 +228,11 @@ async fn host_with_tool(ui: &Ui, settings: HostSettings, tool: &str) -> Result<H
     Ok(host)
 }
 
+/// Starts a host that loads also what is recorded, and waits until everything has loaded.
+async fn loaded_anew(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
+    loaded_with(ui, HostSettings { load_all: true, ..settings }).await
+}
+
 /// Starts a host with settings, and waits until everything has loaded.
 async fn loaded_with(ui: &Ui, settings: HostSettings) -> Result<Host, Failure> {
     let host = Host::start(settings).map_err(Failure::start)?;

@@ -8,7 +8,7 @@ use super::build::{self, record_of};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
-use super::{Global, loaded_with};
+use super::{Global, loaded_anew};
 use toolhost::{Host, HostSettings};
 use toolhost_author as author;
 use toolhost_core::limits::Limits;
@@ -49,7 +49,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         Ok::<_, Failure>(HostSettings { folders, ..home.settings(global)? })
     };
     // A script's digest is that of its text and its runner.
-    let host = loaded_with(ui, settings()?).await?;
+    let host = loaded_anew(ui, settings()?).await?;
     let mut digests = Vec::new();
     for status in host.loaded().await.iter() {
         let is_it = scripts.iter().any(|script| status.path.starts_with(script));
@@ -66,7 +66,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     drop(host);
     trust_store::record_bundled(record, &digests)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let host = loaded_with(ui, settings()?).await?;
+    let host = loaded_anew(ui, settings()?).await?;
     reload::record_definitions(record, &registered(&host).await).map_err(failed)
 }
 

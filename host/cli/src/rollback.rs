@@ -9,7 +9,7 @@ use super::choose::{Choice, Chooser, Command};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
-use super::{Global, loaded_with};
+use super::{Global, loaded_anew};
 use toolhost::HostSettings;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_policy::authority;
@@ -95,7 +95,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Resul
     settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
     // Nothing is loaded that was not loaded before.
     settings.config.audit.enabled = false;
-    let host = loaded_with(ui, settings).await?;
+    let host = loaded_anew(ui, settings).await?;
     let (statuses, runners) = (host.loaded().await, host.runner_digests().await);
     let digest = |ready: &reload::Ready| ready.facts.digest.to_string();
     let of = |status: &SourceStatus| {

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::grant::read_id;
 use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
 use super::ui::Ui;
-use super::{Global, loaded_with};
+use super::{Global, loaded_anew};
 use toolhost::HostSettings;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, SourceId};
@@ -184,7 +184,7 @@ pub(super) fn forget(
 }
 
 async fn loaded(ui: &Ui, settings: HostSettings) -> Result<Vec<SourceStatus>, Failure> {
-    let host = loaded_with(ui, settings).await?;
+    let host = loaded_anew(ui, settings).await?;
     Ok(host.loaded().await.to_vec())
 }
 

@@ -7,11 +7,11 @@ use super::super::Global;
 use super::super::decide::unusable;
 use super::super::failure::Failure;
 use super::super::home::Home;
-use super::super::loaded_with;
 use super::super::source;
 use super::super::trust;
 use super::super::ui::Ui;
 use super::work::Work;
+use crate::loaded_anew;
 use toolhost as host;
 use toolhost::{HostSettings, SourceStatus};
 use toolhost_core::tool::{PluginAddress, PluginId};
@@ -77,7 +77,7 @@ async fn waiting(
     settings: HostSettings,
     path: &Path,
 ) -> Result<Option<SourceStatus>, Failure> {
-    let host = loaded_with(ui, settings).await?;
+    let host = loaded_anew(ui, settings).await?;
     let statuses = host.loaded().await;
     let status = statuses.iter().find(|status| status.path == path);
     let waits = |status: &&SourceStatus| {

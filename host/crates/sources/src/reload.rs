@@ -8,7 +8,9 @@
 
 mod arriving;
 mod audit;
+mod build;
 mod fail_closed;
+mod files;
 mod first;
 mod gate;
 mod persist;

@@ -53,6 +53,23 @@ pub(super) struct Exported {
     pub(super) hooks: bool,
 }
 
+impl Exported {
+    /// Those of a component with these exports.
+    pub(super) fn of(exports: &[String]) -> Exported {
+        let has = |interface: &str| {
+            let is_it = |name: &String| {
+                name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1."))
+            };
+            exports.iter().any(is_it)
+        };
+        Exported {
+            availability: has("toolhost:plugin/availability"),
+            schema_override: has("toolhost:plugin/schema-override"),
+            hooks: has("toolhost:plugin/hooks"),
+        }
+    }
+}
+
 /// Bytes of all texts of a registration.
 pub(super) fn bytes(registration: &types::Registration) -> u64 {
     let pairs = |pairs: &[(String, String)]| {

@@ -7,16 +7,15 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 
-use super::bindings::{Plugin, PluginPre, types};
-use super::convert;
+use super::bindings::{Plugin, types};
+use super::convert::{self, Exported};
 use super::cpu_isolation::Habit;
 use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::guest_time;
 use super::imports::files::StuckOpens;
-use super::imports::script::GuestScript;
-use super::link::Linked;
-use super::optional::Optional;
+use super::load_error::told;
+use super::program::{LazyProgram, Program};
 use super::rights::{Authority, Rights};
 use super::secrets::{PluginSecrets, Secrets};
 use super::store::{self, Guest, GuestStore, HostCallsExceeded};
@@ -31,15 +30,12 @@ use toolhost_egress::Client;
 use toolhost_policy::authority::{self, Access, DirGrant, Kind, Variables};
 use toolhost_state::store::Kv;
 
-/// A component that is linked and ready to be instantiated.
+/// A plugin: what it runs, and what all that it runs share.
 pub(super) struct Prepared {
+    /// Of its bounds; its code may be of another, see [`Program`].
     pub(super) engine: Arc<Engine>,
-    /// So that its code stays known, and in its cache.
-    pub(super) code: Arc<Linked>,
-    pub(super) pre: PluginPre<Guest>,
-    pub(super) optional: Optional,
-    /// What the component runs, if it is a runner.
-    pub(super) script: Option<GuestScript>,
+    pub(super) program: Arc<LazyProgram>,
+    pub(super) exported: Exported,
     /// For logs and hints.
     pub(super) id: Arc<str>,
     /// As which it takes turns beside the calls.
@@ -241,6 +237,9 @@ impl PluginTool {
         let transfer_bytes_max = limits.transfer_bytes_max();
         let meter = Arc::clone(&invocation.meter);
         let rights = self.rights_of_call(invocation.dirs)?;
+        let program = self.plugin.program().await.map_err(|error| {
+            CallError::new(Code::Unavailable, format!("its plugin {}", told(&error)))
+        })?;
         let context = types::CallContext {
             session_id: invocation.caller.session.clone(),
             task_id: invocation.caller.task.clone(),
@@ -255,7 +254,8 @@ impl PluginTool {
         let counting = Arc::clone(&meter);
         // The guest, its memory and what it answers: all that may take long.
         let running = async move {
-            let made = store::new(&plugin, counting, progress, transfer_bytes_max, rights).await;
+            let made =
+                store::new(&plugin, &program, counting, progress, transfer_bytes_max, rights).await;
             let mut store = made.map_err(|error| {
                 CallError::new(Code::Internal, "a granted directory is gone")
                     .with_log(error.to_string())
@@ -263,7 +263,7 @@ impl PluginTool {
             if store.data().conduct.rights.may_have_directories() {
                 store.data_mut().names.said(&arguments);
             }
-            let answer = match plugin.instantiate(&mut store).await {
+            let answer = match program.instantiate(&mut store).await {
                 Ok(instance) => {
                     instance.call_call(&mut store, tool.as_str(), &arguments, &context).await
                 }
@@ -320,10 +320,8 @@ impl Prepared {
     pub(super) fn renewed(&self, values: Arc<Values>) -> Prepared {
         Prepared {
             engine: Arc::clone(&self.engine),
-            code: Arc::clone(&self.code),
-            pre: self.pre.clone(),
-            optional: self.optional.clone(),
-            script: self.script.clone(),
+            program: Arc::clone(&self.program),
+            exported: self.exported,
             id: Arc::clone(&self.id),
             party: self.party,
             rules: Arc::clone(&self.rules),
@@ -350,6 +348,7 @@ impl Prepared {
     /// Dropping the future stops the guest.
     pub(super) async fn register(
         self: &Arc<Self>,
+        program: Arc<Program>,
         time_max: Duration,
         meter: Arc<Meter>,
     ) -> (Option<Result<Result<types::Registration, String>, CallError>>, Duration) {
@@ -357,11 +356,12 @@ impl Prepared {
         let registering = async move {
             let limits = &plugin.engine.limits;
             let allowed = limits.registration_bytes_max.0;
-            let store = store::new(&plugin, counting, None, allowed, Arc::default()).await;
+            let store =
+                store::new(&plugin, &program, counting, None, allowed, Arc::default()).await;
             let mut store =
                 store.map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
             store.data_mut().registers = true;
-            let answer = match plugin.instantiate(&mut store).await {
+            let answer = match program.instantiate(&mut store).await {
                 Ok(instance) => instance.call_register(&mut store).await,
                 Err(error) => Err(error),
             };
@@ -370,9 +370,11 @@ impl Prepared {
         let registering = guest_time::within(time_max, registering);
         self.engine.long.run(meter, &self.habit, registering).await
     }
+}
 
+impl Program {
     async fn instantiate(&self, store: &mut GuestStore) -> wasmtime::Result<Plugin> {
-        self.pre.instantiate_async(store).await
+        self.linked.pre.instantiate_async(store).await
     }
 }
 

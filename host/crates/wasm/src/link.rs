@@ -127,7 +127,7 @@ impl Links {
     ) -> Result<Arc<Linked>, LoadError> {
         account.map(code.bytes)?;
         let misfit = |error: wasmtime::Error| LoadError::Link(load_error::reason(&error));
-        let exported = exported(&surface);
+        let exported = Exported::of(&surface.exports);
         let pre = engine.linker.instantiate_pre(&code.component).map_err(misfit)?;
         let optional = Optional::find(exported, &pre).map_err(misfit)?;
         let pre = PluginPre::new(pre).map_err(misfit)?;
@@ -141,19 +141,5 @@ impl Links {
 
     fn known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Linked>>> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn exported(surface: &Surface) -> Exported {
-    let exports = |interface: &str| {
-        surface
-            .exports
-            .iter()
-            .any(|name| name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1.")))
-    };
-    Exported {
-        availability: exports("toolhost:plugin/availability"),
-        schema_override: exports("toolhost:plugin/schema-override"),
-        hooks: exports("toolhost:plugin/hooks"),
     }
 }

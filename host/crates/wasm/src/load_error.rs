@@ -173,6 +173,20 @@ impl LoadError {
     }
 }
 
+/// What is said of a plugin that was published from a record and does not load, after "its plugin".
+/// What its own code said stands in the list of plugins.
+pub(super) fn told(error: &LoadError) -> String {
+    match error {
+        LoadError::NotKept | LoadError::Changing => {
+            "has just changed, and is being loaded again; call it again in a moment".to_owned()
+        }
+        error if error.phase() == Phase::Register => {
+            "no longer loads: its `register` failed; `toolhost list` shows why".to_owned()
+        }
+        error => format!("no longer loads: it {error}"),
+    }
+}
+
 /// The last line that says something, of what a guest wrote before it died.
 fn last_words(stderr: &str) -> String {
     let says_something = |line: &&str| {

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use semver::Version;
+use serde::{Deserialize, Serialize};
 
 use super::directories::Directory;
 use super::imports::http::not_set;
 use super::instance::{PluginTool, Prepared, Values};
+use super::loader::Candidate;
 use super::optional::PluginHooks;
 use super::rights::{Authority, Given};
 use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::script::Language;
-use toolhost_core::tool::{Registration, Tool};
+use toolhost_core::tool::{Need, Origin, Registration, Rejection, SourceId, Tool, ToolSpec};
 use toolhost_policy::authority::{self, DirGrant, Exclusive, Grants, Kind};
 
 /// A plugin that loaded.
@@ -25,6 +27,8 @@ pub struct Loaded {
     pub facts: Facts,
     /// Of a script: what has the digest of the facts, and can be loaded like a file.
     pub packed: Option<Arc<[u8]>>,
+    /// Of a script: the digest of what runs it.
+    pub runner: Option<Arc<str>>,
     /// Whoever uses this host has made it: see [`Loader::own`](super::Loader::own).
     pub own: bool,
     /// Of a script: why its runner does not count, if it does not. Then it is to have no authority.
@@ -47,7 +51,7 @@ impl Loaded {
         let specs = self.registration.tools.iter().map(|tool| tool.spec());
         let tools: Vec<_> =
             specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
-        let has_hooks = self.prepared.optional.hooks.is_some();
+        let has_hooks = self.prepared.exported.hooks;
         authority::unasked(&self.registration.needs, &tools, has_hooks, grants)
     }
 
@@ -75,7 +79,7 @@ impl Loaded {
         }
         let needs = self.registration.needs.clone();
         let specs = || self.registration.tools.iter().map(|tool| tool.spec());
-        let has_hooks = self.prepared.optional.hooks.is_some();
+        let has_hooks = self.prepared.exported.hooks;
         for kind in Kind::ALL {
             let given = match kind {
                 Kind::Dirs => !directories.is_empty(),
@@ -110,6 +114,11 @@ impl Loaded {
     /// Tells whether it was given its authority.
     pub fn is_granted(&self) -> bool {
         self.prepared.authority.get().is_some()
+    }
+
+    /// It was published from a record. What is not in that is known once it is loaded.
+    pub fn is_recorded(&self) -> bool {
+        self.prepared.program.is_recorded()
     }
 
     /// The same build once more, without authority; nothing is compiled or registered again.
@@ -149,8 +158,31 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
+/// What a build publishes, as far as the loader knows.
+pub(super) fn registration(
+    candidate: &Candidate,
+    prepared: &Arc<Prepared>,
+    digest: &Arc<str>,
+    (specs, needs, rejected): (Vec<ToolSpec>, Vec<Need>, Vec<Rejection>),
+) -> Registration {
+    let tool = |spec| Arc::new(PluginTool::new(spec, Arc::clone(prepared))) as Arc<dyn Tool>;
+    Registration {
+        source: SourceId::Plugin { id: candidate.id.clone(), folder: candidate.folder.clone() },
+        origin: Origin::Project,
+        rank: usize::MAX,
+        allow_tool_override: false,
+        tools: specs.into_iter().map(tool).collect(),
+        needs,
+        hooks: None,
+        digest: Some(Arc::clone(digest)),
+        trusted: false,
+        rejected,
+        waiting: Vec::new(),
+    }
+}
+
 /// What is known of a plugin besides its tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its own name.
     pub name: String,

@@ -15,12 +15,12 @@ use super::convert::{self, Exported};
 use super::dev_builds::OwnSource;
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
-use super::imports::script::GuestScript;
-use super::instance::{PluginTool, Prepared, Values};
+use super::instance::{Prepared, Values};
 use super::link::{Linked, Links};
 use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
-use super::loaded::{Facts, Loaded};
+use super::loaded::{Facts, Loaded, registration};
+use super::program::{LazyProgram, Program};
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::secrets::Secrets;
@@ -29,7 +29,7 @@ use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
 use toolhost_core::scheduler::{SourceKey, Turn};
 use toolhost_core::text;
-use toolhost_core::tool::{Meter, Origin, PluginId, Registration, SourceId, Tool};
+use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
 use toolhost_policy::authority::Variables;
 use toolhost_state::read::Place;
@@ -54,7 +54,7 @@ pub struct Candidate {
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
     pub(super) engine: Arc<Engine>,
-    links: Links,
+    pub(super) links: Links,
     own_sources: Vec<OwnSource>,
     rules: Arc<DirectoryRules>,
     stores: Stores,
@@ -64,7 +64,7 @@ pub struct Loader {
     is_probed: bool,
     turns: LoadQueue,
     pub(super) accounts: Accounts,
-    runners: Runners,
+    pub(super) runners: Runners,
 }
 
 impl Loader {
@@ -303,29 +303,24 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let mut account = self.accounts.open(candidate, load_as);
         let source = self.source(candidate, &mut account, only).await?;
+        let program = source.program();
         let Source { code, script, digest, bytes, packed, unrecorded } = source;
-        let prepared = Arc::new(self.prepare(candidate, &code, script));
+        let runner = script.as_ref().map(|_| Arc::clone(&code.digest));
         let Linked { surface, exported, .. } = &*code;
         let own = self.is_own(candidate, &digest);
-        let registered = self.register(&prepared, *exported, &account, meter).await?;
-        let tool = |spec| Arc::new(PluginTool::new(spec, Arc::clone(&prepared))) as Arc<dyn Tool>;
+        let prepared =
+            self.prepare(candidate, *exported, &code.engine, LazyProgram::loaded(program));
+        let prepared = Arc::new(prepared);
+        let program = prepared.program().await?;
+        let registered = self.register(&prepared, program, &account, meter).await?;
+        let (specs, needs) = (registered.specs, registered.needs);
         Ok(Loaded {
-            registration: Registration {
-                source: SourceId::Plugin {
-                    id: candidate.id.clone(),
-                    folder: candidate.folder.clone(),
-                },
-                origin: Origin::Project,
-                rank: usize::MAX,
-                allow_tool_override: false,
-                tools: registered.specs.into_iter().map(tool).collect(),
-                needs: registered.needs,
-                hooks: None,
-                digest: Some(Arc::clone(&digest)),
-                trusted: false,
-                rejected: registered.rejected,
-                waiting: Vec::new(),
-            },
+            registration: registration(
+                candidate,
+                &prepared,
+                &digest,
+                (specs, needs, registered.rejected),
+            ),
             facts: Facts {
                 name: registered.name,
                 version: registered.version,
@@ -336,9 +331,10 @@ impl Loader {
                 exports: surface.exports.clone(),
                 toolchain: surface.toolchain.clone(),
                 extensions: registered.extensions,
-                script: prepared.script.as_ref().map(|of| of.script.language),
+                script: script.map(|script| script.language),
             },
             packed,
+            runner,
             own,
             unrecorded,
             prepared,
@@ -346,7 +342,7 @@ impl Loader {
     }
 
     /// What a candidate is made of: a component of its own, or a script and its runner.
-    async fn source(
+    pub(super) async fn source(
         &self,
         candidate: &Candidate,
         account: &mut Account<'_>,
@@ -413,7 +409,7 @@ impl Loader {
         Ok(source)
     }
 
-    fn is_own(&self, candidate: &Candidate, digest: &str) -> bool {
+    pub(super) fn is_own(&self, candidate: &Candidate, digest: &str) -> bool {
         let is_it = |own: &OwnSource| own.is(&candidate.path, digest);
         self.links.own_builds.has(digest) || self.own_sources.iter().any(is_it)
     }
@@ -445,20 +441,19 @@ impl Loader {
         Ok(runner)
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         candidate: &Candidate,
-        code: &Arc<Linked>,
-        script: Option<Arc<Script>>,
+        exported: Exported,
+        engine: &Arc<Engine>,
+        program: LazyProgram,
     ) -> Prepared {
         let id = candidate.id.to_string();
         Prepared {
             store: self.stores.of(&candidate.folder, &id),
-            engine: Arc::clone(&code.engine),
-            code: Arc::clone(code),
-            pre: code.pre.clone(),
-            optional: code.optional.clone(),
-            script: script.map(|script| GuestScript::new(script, &code.engine)),
+            engine: Arc::clone(engine),
+            program: Arc::new(program),
+            exported,
             id: id.into(),
             party: SourceKey::new(),
             rules: Arc::clone(&self.rules),
@@ -472,17 +467,18 @@ impl Loader {
         }
     }
 
-    async fn register(
+    pub(super) async fn register(
         &self,
         prepared: &Arc<Prepared>,
-        exported: Exported,
+        program: Arc<Program>,
         account: &Account<'_>,
         meter: &Arc<Meter>,
     ) -> Result<convert::Registered, LoadError> {
         let limits = &self.engine.limits;
         let _turn = self.turns.register(account.standing(), account.party()).await?;
         let time_max = account.register_time_left()?;
-        let (answer, took) = prepared.register(time_max, Arc::clone(meter)).await;
+        let exported = program.linked.exported;
+        let (answer, took) = prepared.register(program, time_max, Arc::clone(meter)).await;
         account.registered(took, answer.is_none());
         let answer = answer.ok_or_else(|| account.registered_too_long(time_max))?;
         let answer = answer.map_err(|error| load_error::of_register(error, limits))?;

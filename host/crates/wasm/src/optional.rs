@@ -10,6 +10,8 @@ use wasmtime::component::InstancePre;
 use super::bindings::{availability, hooks, schema_override};
 use super::convert::{self, Exported};
 use super::instance::{PluginTool, Prepared, stopped};
+use super::load_error::told;
+use super::program::Program;
 use super::rights::{Authority, Rights};
 use super::store::{self, Guest, GuestStore};
 use toolhost_core::scheduler::Full;
@@ -48,9 +50,19 @@ struct Patience {
 }
 
 impl Prepared {
-    async fn store(&self, meter: Arc<Meter>, rights: Arc<Rights>) -> Result<GuestStore, String> {
+    /// Its program, for a question beside calls.
+    async fn asked(self: &Arc<Self>) -> Result<Arc<Program>, String> {
+        self.program().await.map_err(|error| format!("its plugin {}", told(&error)))
+    }
+
+    async fn store(
+        &self,
+        program: &Program,
+        meter: Arc<Meter>,
+        rights: Arc<Rights>,
+    ) -> Result<GuestStore, String> {
         let transfer_bytes_max = self.engine.limits.transfer_bytes_max();
-        let store = store::new(self, meter, None, transfer_bytes_max, rights).await;
+        let store = store::new(self, program, meter, None, transfer_bytes_max, rights).await;
         store.map_err(|error| format!("a granted directory is gone: {error}"))
     }
 
@@ -108,21 +120,22 @@ impl PluginTool {
     /// Runs `check`, with the tool's own authority.
     pub(super) async fn run_check(&self, meter: Arc<Meter>) -> Result<(), String> {
         let plugin = &self.plugin;
-        let (true, Some(availability)) = (self.spec.has_check, &plugin.optional.availability)
-        else {
-            return Ok(());
-        };
-        if plugin.is_probed {
-            // It is to be seen how far it comes.
+        if !self.spec.has_check || plugin.is_probed {
+            // Of what is probed, it is to be seen how far it comes.
             return Ok(());
         }
+        let program = plugin.asked().await?;
+        let Some(availability) = program.linked.optional.availability.clone() else {
+            return Ok(());
+        };
         let limits = &plugin.engine.limits;
         let (asked, rights, counting) = (Arc::clone(plugin), self.rights(), Arc::clone(&meter));
-        let (availability, tool) = (availability.clone(), self.spec.name.clone());
+        let tool = self.spec.name.clone();
         let asking = async move {
-            let mut store = asked.store(counting, rights).await?;
+            let mut store = asked.store(&program, counting, rights).await?;
             let answer = async {
-                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let instance =
+                    program.linked.pre.instance_pre().instantiate_async(&mut store).await?;
                 let guest = availability.load(&mut store, &instance)?;
                 guest.call_check(&mut store, tool.as_str()).await
             };
@@ -137,17 +150,20 @@ impl PluginTool {
     /// Runs `describe`, without any authority: what it sees is in its arguments.
     pub(super) async fn run_describe(&self, visible: &[String]) -> Result<Option<String>, String> {
         let plugin = &self.plugin;
-        let (true, Some(schema_override)) =
-            (self.spec.has_dynamic_schema, &plugin.optional.schema_override)
-        else {
+        if !self.spec.has_dynamic_schema {
+            return Ok(None);
+        }
+        let program = plugin.asked().await?;
+        let Some(schema_override) = program.linked.optional.schema_override.clone() else {
             return Ok(None);
         };
         let (asked, visible) = (Arc::clone(plugin), visible.to_owned());
-        let (schema_override, tool) = (schema_override.clone(), self.spec.name.clone());
+        let tool = self.spec.name.clone();
         let asking = async move {
-            let mut store = asked.store(Arc::default(), Arc::default()).await?;
+            let mut store = asked.store(&program, Arc::default(), Arc::default()).await?;
             let answer = async {
-                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let instance =
+                    program.linked.pre.instance_pre().instantiate_async(&mut store).await?;
                 let guest = schema_override.load(&mut store, &instance)?;
                 guest.call_describe(&mut store, tool.as_str(), &visible).await
             };
@@ -167,16 +183,17 @@ pub(super) struct PluginHooks(pub(super) Arc<Prepared>);
 macro_rules! ask {
     ($self:ident, $event:expr, $function:ident ( $($argument:expr),* )) => {{
         let plugin = &$self.0;
-        let Some(indices) = plugin.optional.hooks.clone() else {
+        let program = plugin.asked().await?;
+        let Some(indices) = program.linked.optional.hooks.clone() else {
             return Err("it exports no hooks".to_owned());
         };
         let limits = &plugin.engine.limits;
         let rights = plugin.authority.get().map(Authority::of_hooks).unwrap_or_default();
         let asked = Arc::clone(plugin);
         let asking = async move {
-            let mut store = asked.store(Arc::default(), rights).await?;
+            let mut store = asked.store(&program, Arc::default(), rights).await?;
             let answer = async {
-                let instance = asked.pre.instance_pre().instantiate_async(&mut store).await?;
+                let instance = program.linked.pre.instance_pre().instantiate_async(&mut store).await?;
                 let guest = indices.load(&mut store, &instance)?;
                 guest.$function(&mut store, $(&$argument),*).await
             };

@@ -191,6 +191,12 @@ impl Runners {
         Ok(digest)
     }
 
+    /// Tells whether the runner of a language has this digest, as far as its files are those that
+    /// were recorded, and counts. Its bytes are not read.
+    pub(super) fn counts(&self, language: Language, digest: &str) -> bool {
+        self.path(language).is_ok_and(|path| check_recorded(path, digest).is_ok())
+    }
+
     fn digests(&self) -> std::sync::MutexGuard<'_, Digests> {
         self.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -213,7 +213,7 @@ struct Found {
 
 /// Tells one state of a script's files from another: their names, and what the file system knows
 /// of each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp(Vec<(String, [i64; 6])>);
 
 /// What the file system knows of a plugin's file, or of all files of a script; the same as long

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::compile;
+use super::imports::script::GuestScript;
 use super::link::Linked;
+use super::program::Program;
 use super::runner::{Runner, Unrecorded};
 use crate::script::Script;
 
@@ -21,6 +23,14 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// What it runs.
+    pub(super) fn program(&self) -> Program {
+        let linked = Arc::clone(&self.code);
+        let script = self.script.clone();
+        let script = script.map(|script| GuestScript::new(script, &linked.engine));
+        Program { linked, script }
+    }
+
     pub(super) fn of_script(script: Script, runner: Runner) -> Source {
         let packed: Arc<[u8]> = script.pack().into();
         Source {

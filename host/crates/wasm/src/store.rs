@@ -25,6 +25,7 @@ use super::instance::Prepared;
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };
+use super::program::Program;
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
 use toolhost_core::tool::{Meter, ProgressSink};
@@ -106,12 +107,13 @@ impl AsContextMut for GuestStore {
 /// It waits for a place in the pool, which is there but for guests that are about to be dropped.
 pub(super) async fn new(
     plugin: &Prepared,
+    program: &Program,
     meter: Arc<Meter>,
     progress: Option<ProgressSink>,
     transfer_bytes_max: u64,
     rights: Arc<Rights>,
 ) -> wasmtime::Result<GuestStore> {
-    let engine = &plugin.engine;
+    let engine = &program.linked.engine;
     let limits = &engine.limits;
     let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
     let mut table = ResourceTable::new();
@@ -130,7 +132,7 @@ pub(super) async fn new(
         requests: GuestHttp::new(&conduct, &plugin.client, &secrets, &memory, limits),
         head_bytes_max: limits.http_head_bytes_max.as_usize(),
         secrets,
-        script: plugin.script.clone(),
+        script: program.script.clone(),
         registers: false,
         stderr,
         log: GuestLog::new(&plugin.id, limits),

@@ -5,6 +5,8 @@
 //! imports say nothing about the plugin. It is an account that anybody can forge; it explains
 //! the list of imports to people and decides nothing.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use wasmparser::{CustomSectionReader, Dylink0Subsection, KnownCustom, Name};
 
 use toolhost_core::text;
@@ -58,7 +60,7 @@ const PARTS: [(&str, Runtime); 5] = [
 ];
 
 /// A language runtime that is part of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Runtime {
     /// The language, such as `Python`; empty if only the list of imports tells of a runtime.
     pub language: &'static str,
@@ -66,13 +68,30 @@ pub struct Runtime {
     pub engine: &'static str,
 }
 
+impl<'de> Deserialize<'de> for Runtime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Runtime, D::Error> {
+        #[derive(Deserialize)]
+        struct Words {
+            language: String,
+            engine: String,
+        }
+        let Words { language, engine } = Words::deserialize(deserializer)?;
+        let unknown = Runtime { language: "", engine: "" };
+        let known = PRODUCERS.iter().chain(&PARTS).map(|(_, runtime)| *runtime).chain([unknown]);
+        let mut known =
+            known.filter(|known| (known.language, known.engine) == (&*language, &*engine));
+        known.next().ok_or_else(|| D::Error::custom(format!("no runtime `{language}` is known")))
+    }
+}
+
 /// What a component was made with, by its own account.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Toolchain {
     /// Programs and languages, such as `wit-component 0.245.1`, sorted, at most 32.
     pub producers: Vec<String>,
     /// The language runtime that is part of it, if there is one.
     pub runtime: Option<Runtime>,
+    #[serde(skip)]
     bytes_read: usize,
 }
 

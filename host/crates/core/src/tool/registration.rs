@@ -143,7 +143,7 @@ impl fmt::Debug for Registration {
 }
 
 /// A tool that was left out, and why. Never fails the rest of a registration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The name it declared, made safe to show.
     pub tool: String,

@@ -52,7 +52,7 @@ impl Arriving {
             let candidate = &source.found.candidate;
             let id =
                 SourceId::Plugin { id: candidate.id.clone(), folder: candidate.folder.clone() };
-            let digest = source.load_as.digest.get();
+            let digest = source.load_as.digest.get().or(source.looks_like.as_ref());
             let is_bundled = |digest: &str| {
                 let key = (candidate.id.to_string(), digest.to_owned());
                 remembered.bundled.contains_key(&key)

@@ -14,7 +14,9 @@ impl Reloader {
         let mut wanted = arriving::begin_with(tool, is_there, &self.sources, config, remembered);
         self.is_partial = true;
         'more: while !wanted.is_empty() {
-            self.start(Some(&wanted.into_iter().collect()));
+            let of = wanted.into_iter().collect();
+            self.take_recorded(Some(&of)).await;
+            self.start(Some(&of));
             while let Some(done) = self.work.join_next_with_id().await {
                 self.take(done);
                 if self.work.is_empty() {
@@ -48,8 +50,8 @@ impl Reloader {
     /// Tells whether a file was read that registers the tool.
     fn is_loaded(&self, tool: &str) -> bool {
         let registers = |source: &Source| {
-            let Some(Ok(loaded)) = &source.file else { return false };
-            loaded.registration.tools.iter().any(|of| of.spec().name.as_str() == tool)
+            let Some(Ok(build)) = &source.file else { return false };
+            build.loaded.registration.tools.iter().any(|of| of.spec().name.as_str() == tool)
         };
         self.sources.values().any(registers)
     }
@@ -64,7 +66,9 @@ impl Reloader {
         let arriving = |of: &Reloader| Arriving::of(&of.sources, &of.config, &of.remembered);
         for path in arriving(self).waited_for(tool, &catalog) {
             let Some(source) = self.sources.get_mut(&path) else { continue };
-            if source.load_as.digest.get().is_some() && source.busy.is_some() {
+            if source.looks_like.is_some()
+                || source.load_as.digest.get().is_some() && source.busy.is_some()
+            {
                 continue;
             }
             if source.busy.is_none() {

@@ -98,6 +98,7 @@ pub(super) fn settle(
     let mut counted = Vec::new();
     let (mut seen, mut hearing, mut serving) = (Vec::new(), Vec::new(), Vec::new());
     let mut replaced = Vec::new();
+    let mut to_load = Vec::new();
     for mut plugin in plugins {
         let twin = plugin.serving().and_then(|serving| {
             let id = &plugin.case.found.candidate.id;
@@ -114,7 +115,15 @@ pub(super) fn settle(
                 counted.push((id.clone(), digest, bundled, path.clone()));
             }
         }
+        let replaced_before = replaced.len();
         let (status, registration) = plugin.settle(twin, &all, (values, parts), &mut replaced);
+        let has_other_authority = replaced.len() > replaced_before;
+        let is_to_be_loaded = |file: &Judged| {
+            file.is_to_be_loaded() || file.loaded.is_recorded() && has_other_authority
+        };
+        if plugin.file.as_ref().is_ok_and(is_to_be_loaded) && plugin.source.busy.is_none() {
+            to_load.push(plugin.case.found.candidate.path.clone());
+        }
         if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
             && hears.hooks.is_some()
         {
@@ -157,6 +166,9 @@ pub(super) fn settle(
         source.serving = serves;
         source.last = last.or_else(|| source.last.take());
         source.trim(&may_stand_in);
+    }
+    for path in to_load {
+        sources.get_mut(&path).into_iter().for_each(Source::load_again);
     }
     Settled { statuses, seen, catalog, replaced }
 }
@@ -428,6 +440,7 @@ fn authorise(
             (&given.grants, &given.exclusive, given.values, &given.loaded.facts.digest)
                 == (&grants, &settings.exclusive, values, judged.digest())
                 && given.words == words
+                && given.loaded.is_recorded() == judged.loaded.is_recorded()
         };
         if !given.as_ref().is_some_and(is_same) {
             let mut loaded = match judged.loaded.is_granted() || values > 0 {

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::arriving::{self, Arriving};
+use super::build::Build;
+use super::files::{self, Files};
 use super::gate::{self, Gate};
 use super::reconcile::{Guards, Settled};
 use super::source::Source;
@@ -30,6 +32,9 @@ use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets};
 /// What is ready so soon after something else is published with it.
 const TOGETHER: Duration = Duration::from_millis(50);
 
+/// Files that turn out not to be what is recorded of them, and wait to be loaded.
+const MISFITS_MAX: usize = 1_000;
+
 /// What is loaded, and how.
 #[derive(Clone, Default)]
 pub struct ReloadSettings {
@@ -37,6 +42,8 @@ pub struct ReloadSettings {
     pub folders: Vec<Folder>,
     /// Everything is loaded once, and changes are not noticed.
     pub once: bool,
+    /// Also what is recorded, and looks as it did then, is loaded before it is needed.
+    pub load_all: bool,
     /// Whether the examples of changed builds are run.
     pub gate: Gate,
     /// Reads anew what the operator configured.
@@ -113,6 +120,11 @@ pub struct Reloader {
     pub(super) known: Vec<Stamp>,
     /// What was remembered has a say in what is configured, and has changed.
     pub(super) reread_due: bool,
+    /// What files looked like when they were loaded last.
+    pub(super) files: Files,
+    pub(super) limits_key: String,
+    /// Files that are not what is recorded of them.
+    pub(super) misfits: (mpsc::Sender<PathBuf>, mpsc::Receiver<PathBuf>),
 }
 
 /// What is worked at.
@@ -136,7 +148,7 @@ pub(super) enum What {
     /// The file was read.
     Loaded(Result<Loaded, LoadError>, Usage),
     /// Its examples have run.
-    Passed(Box<Loaded>, Result<(), String>),
+    Passed(Box<Build>, Result<(), String>),
     /// A kept build was read.
     Kept(Result<Loaded, LoadError>),
 }
@@ -151,6 +163,7 @@ impl Reloader {
         shown: watch::Sender<Shown>,
     ) -> Reloader {
         let limits = Arc::new(config.limits.clone());
+        let limits_key = files::key(&limits);
         let watcher = (!settings.once).then(Watcher::start);
         let compiling = parts.loader.compiling();
         let mut reloader = Reloader {
@@ -179,6 +192,9 @@ impl Reloader {
             configured: Vec::new(),
             known: Vec::new(),
             reread_due: false,
+            files: Files::default(),
+            limits_key,
+            misfits: mpsc::channel(MISFITS_MAX),
         };
         reloader.configured = reloader.configured_now();
         reloader.known = reloader.known_now();
@@ -198,6 +214,7 @@ impl Reloader {
         {
             return;
         }
+        self.take_recorded(None).await;
         loop {
             self.start(None);
             // What is renamed is gone and new at once.
@@ -219,7 +236,7 @@ impl Reloader {
 
     /// Waits until there is something new. Returns false if there will not be.
     async fn wait(&mut self) -> bool {
-        let Reloader { work, watcher, parts, compiling, shown, .. } = self;
+        let Reloader { work, watcher, parts, compiling, shown, misfits, .. } = self;
         // What is compiled is of concern at the start alone.
         let is_starting = !shown.borrow().started;
         let Some(watcher) = watcher else {
@@ -238,6 +255,7 @@ impl Reloader {
             }
             Ok(()) = compiling.changed(), if is_starting => self.changed = true,
             () = watcher.changed() => self.look().await,
+            Some(path) = misfits.1.recv() => self.load_again(&path),
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
         true
@@ -295,12 +313,12 @@ impl Reloader {
             What::Loaded(loaded, usage) => {
                 source.usage = usage;
                 match loaded {
-                    Ok(loaded) => self.loaded(&path, loaded),
+                    Ok(loaded) => self.loaded(&path, Build::new(loaded)),
                     Err(error) => source.file = Some(Err(error.into())),
                 }
             }
-            What::Passed(loaded, passed) => match passed {
-                Ok(()) => source.accept(*loaded),
+            What::Passed(build, passed) => match passed {
+                Ok(()) => source.accept(*build),
                 Err(reason) => {
                     let reason = format!("{reason}; correct the tool or its example");
                     source.file = Some(Err(Failed { phase: Phase::Examples, reason }));
@@ -311,7 +329,7 @@ impl Reloader {
                 let digest = kept.unwrap_or_default();
                 match loaded {
                     Ok(loaded) => {
-                        source.builds.insert(digest.into(), loaded);
+                        source.builds.insert(digest.into(), Build::new(loaded));
                     }
                     Err(error) => {
                         let reason = error.to_string();
@@ -325,26 +343,29 @@ impl Reloader {
     }
 
     /// A file is read: it is the same as before, passes its examples first, or is accepted.
-    fn loaded(&mut self, path: &PathBuf, loaded: Loaded) {
+    fn loaded(&mut self, path: &PathBuf, build: Build) {
         let Some(source) = self.sources.get_mut(path) else { return };
         if let Some(Ok(before)) = &source.file
-            && before.facts.digest == loaded.facts.digest
+            && before.digest() == build.digest()
         {
+            if before.loaded.is_recorded() {
+                source.accept(build);
+            }
             return;
         }
         let case = Case::new(&source.found, &self.config, &self.remembered);
         let before =
             source.last.as_deref().or_else(|| Some(case.known?.build.as_ref()?.digest.as_str()));
-        let is_changed = before.is_some_and(|before| before != &*loaded.facts.digest);
+        let is_changed = before.is_some_and(|before| before != &**build.digest());
         let has_examples =
-            loaded.registration.tools.iter().any(|tool| !tool.spec().examples.is_empty());
-        let judged = case.judge(loaded.clone());
+            build.loaded.registration.tools.iter().any(|tool| !tool.spec().examples.is_empty());
+        let judged = case.judge(&build);
         if !is_changed || !has_examples || self.settings.gate == Gate::Off || !judged.is_in_order()
         {
-            source.accept(loaded);
+            source.accept(build);
             return;
         }
-        let mut tried = self.parts.loader.renew(&loaded);
+        let mut tried = self.parts.loader.renew(&build.loaded);
         if self.settings.gate == Gate::WithGrants && judged.is_trusted() {
             let settings = case.settings(&judged);
             // What gives nothing is said when it serves.
@@ -355,7 +376,7 @@ impl Reloader {
         self.spawn(path.clone(), None, async move {
             let _turn = loader.turn(&folder, standing).await;
             let passed = gate::pass(&tried, &limits).await;
-            What::Passed(Box::new(loaded), passed)
+            What::Passed(Box::new(build), passed)
         });
     }
 
@@ -410,10 +431,13 @@ impl Reloader {
             audit::note(&self.parts.audit, &news, &catalog);
         }
         let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
-        let unrecorded = self.unrecorded();
+        let (unrecorded, looked) = (self.unrecorded(), self.looked());
         let remember = move || {
             let lock = persist::remember(&remembered, &seen, &limits);
             recorded::record(&remembered, &unrecorded);
+            if let Some(state) = &remembered.state {
+                files::remember(state, looked);
+            }
             lock
         };
         let unsaved = match tokio::task::spawn_blocking(remember).await {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Failed;
 use super::arriving::load_as;
+use super::files::Files;
 use super::reloader::{Reloader, What};
 use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
@@ -25,13 +26,20 @@ impl Reloader {
     pub(super) async fn look(&mut self) {
         self.reread().await;
         let (folders, limits) = (self.settings.folders.clone(), Arc::clone(&self.limits));
+        let state = self
+            .remembered
+            .state
+            .clone()
+            .filter(|_| self.sources.is_empty() && !self.settings.load_all);
         let looking = tokio::task::spawn_blocking(move || {
             let mut scanned = scan::scan_all(&folders, &limits);
             let found = std::mem::take(&mut scanned.found);
-            let state = |found: Found| (script::stamp(&found.candidate.path), found);
-            (found.into_iter().map(state).collect::<Vec<(Stamp, Found)>>(), scanned)
+            let stamped = |found: Found| (script::stamp(&found.candidate.path), found);
+            let found = found.into_iter().map(stamped).collect::<Vec<(Stamp, Found)>>();
+            (found, scanned, state.map(|state| Files::read(&state)))
         });
-        let Ok((found, scanned)) = looking.await else { return };
+        let Ok((found, scanned, files)) = looking.await else { return };
+        self.files = files.unwrap_or(std::mem::take(&mut self.files));
         let Scanned { problems, unreadable, real, .. } = scanned;
         self.changed |= self.problems != problems;
         self.problems = problems;
@@ -66,7 +74,10 @@ impl Reloader {
                 }
                 None => {
                     self.sources_count += 1;
-                    self.sources.insert(path, Source::new(self.sources_count, found, now));
+                    let looks_like = self.files.digest(&path, &now);
+                    let mut source = Source::new(self.sources_count, found, now);
+                    source.looks_like = looks_like;
+                    self.sources.insert(path, source);
                     self.changed = true;
                 }
             }

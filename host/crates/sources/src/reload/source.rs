@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use super::Failed;
+use super::build::Build;
 use super::reconcile::Given;
 use super::recorded::Recalled;
 use super::scan::Found;
@@ -15,7 +16,7 @@ use toolhost_core::tool::Usage;
 use toolhost_state::read::Place;
 use toolhost_state::store::Builds;
 use toolhost_wasm::script::Stamp;
-use toolhost_wasm::{Candidate, LoadAs, Loaded};
+use toolhost_wasm::{Candidate, LoadAs};
 
 /// What the file system knows of a file, and of what it takes to run it.
 pub(super) type State = (Stamp, Vec<Stamp>);
@@ -34,6 +35,8 @@ pub(super) struct Source {
     pub(super) before: Option<State>,
     /// Its files as they were when they were read last.
     pub(super) read: Option<State>,
+    /// The digest of what its files held when they looked as they did when it was found.
+    pub(super) looks_like: Option<Arc<str>>,
     /// As whose it is loaded.
     pub(super) load_as: LoadAs,
     /// It is being loaded, or its examples run. There is one at a time.
@@ -41,10 +44,10 @@ pub(super) struct Source {
     /// The file's bytes wait, and the build that stands in for them is being read.
     pub(super) is_awaited: bool,
     /// What became of the file, once that is known.
-    pub(super) file: Option<Result<Loaded, Failed>>,
+    pub(super) file: Option<Result<Build, Failed>>,
     pub(super) usage: Usage,
     /// Builds in memory, by digest: the file's, and those that may stand in for it.
-    pub(super) builds: BTreeMap<Arc<str>, Loaded>,
+    pub(super) builds: BTreeMap<Arc<str>, Build>,
     /// Digests of kept builds that cannot serve; since when.
     unusable: BTreeMap<String, Instant>,
     /// Why they could not, as far as it was told.
@@ -71,6 +74,7 @@ impl Source {
             now,
             before: None,
             read: None,
+            looks_like: None,
             load_as: LoadAs::default(),
             busy: None,
             is_awaited: false,
@@ -86,6 +90,19 @@ impl Source {
             recorded: None,
             given: Mutex::default(),
         }
+    }
+
+    /// Tells whether nothing was done about it yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.file.is_none()
+            && self.busy.is_none()
+            && self.read.is_none()
+            && self.found.twins.is_none()
+    }
+
+    /// What is recorded of it is not enough: it is to be loaded.
+    pub(super) fn load_again(&mut self) {
+        (self.read, self.looks_like) = (None, None);
     }
 
     /// Tells whether the file has to be read.
@@ -112,15 +129,15 @@ impl Source {
     }
 
     /// A build is what the file is from now on.
-    pub(super) fn accept(&mut self, loaded: Loaded) {
-        self.builds.insert(Arc::clone(&loaded.facts.digest), loaded.clone());
-        self.file = Some(Ok(loaded));
+    pub(super) fn accept(&mut self, build: Build) {
+        self.builds.insert(Arc::clone(build.digest()), build.clone());
+        self.file = Some(Ok(build));
     }
 
     /// Judges the file's build.
     pub(super) fn judged(&self, case: &Case<'_>) -> Option<Result<Judged, Failed>> {
         let file = self.file.as_ref()?;
-        Some(file.as_ref().map(|loaded| case.judge(loaded.clone())).map_err(Clone::clone))
+        Some(file.as_ref().map(|build| case.judge(build)).map_err(Clone::clone))
     }
 
     /// The build that stands in for the file; or, where that has to be loaded first, the one that
@@ -133,8 +150,8 @@ impl Source {
         let mut wanted = None;
         let last = self.last.as_deref().filter(|last| !case.is_refused(last));
         for digest in case.stand_ins().into_iter().chain(last) {
-            if let Some(loaded) = self.builds.get(digest) {
-                let judged = case.judge(loaded.clone());
+            if let Some(build) = self.builds.get(digest) {
+                let judged = case.judge(build);
                 if matches!(judged.verdict, Verdict::Trusted { by: None } | Verdict::Free) {
                     return (Some(judged), wanted);
                 }
@@ -154,7 +171,7 @@ impl Source {
     /// stay: they would be loaded again and again.
     pub(super) fn trim(&mut self, stand_ins: &[String]) {
         let file = self.file.as_ref().and_then(|file| file.as_ref().ok());
-        let file = file.map(|loaded| &loaded.facts.digest);
+        let file = file.map(Build::digest);
         let needed: Vec<&Arc<str>> =
             file.into_iter().chain(&self.serving).chain(&self.last).collect();
         let may_stand_in = |digest: &Arc<str>| stand_ins.iter().any(|of| **of == **digest);

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::build::Build;
 use super::scan::Found;
 use super::{Pending, Remembered, whose};
 use toolhost_core::limits::Limits;
@@ -25,7 +26,7 @@ const TOLD_MAX: usize = 20;
 /// A build that loaded, and what may become of it.
 pub(super) struct Judged {
     pub(super) loaded: Loaded,
-    pub(super) surface: Surface,
+    pub(super) surface: Arc<Surface>,
     pub(super) verdict: Verdict,
     /// How many builds of the same bundled plugin are newer, if it is bundled.
     pub(super) age: Option<usize>,
@@ -136,15 +137,15 @@ impl<'a> Case<'a> {
     }
 
     /// Judges a build that loaded.
-    pub(super) fn judge(&self, loaded: Loaded) -> Judged {
-        let facts = &loaded.facts;
-        let surface = surface(&loaded);
-        let age = self.age(&facts.digest);
-        let verdict = self.verdict(&loaded, &surface, age.is_some());
+    pub(super) fn judge(&self, build: &Build) -> Judged {
+        let age = self.age(build.digest());
+        let verdict = self.verdict(build, age.is_some());
+        let (loaded, surface) = (build.loaded.clone(), Arc::clone(&build.surface));
         Judged { loaded, surface, verdict, age }
     }
 
-    fn verdict(&self, loaded: &Loaded, surface: &Surface, is_bundled: bool) -> Verdict {
+    fn verdict(&self, build: &Build, is_bundled: bool) -> Verdict {
+        let Build { loaded, surface, .. } = build;
         if self.is_refused(&loaded.facts.digest) {
             return Verdict::RolledBack;
         }
@@ -159,9 +160,9 @@ impl<'a> Case<'a> {
         if trusted.is_some_and(|trusted| self.has_only_another_runner(loaded, trusted)) {
             return Verdict::Trusted { by: Some(Rule::OtherRunner) };
         }
-        let suspect = suspect(loaded);
+        let suspect = build.suspect();
         if !suspect.is_empty() {
-            return Verdict::Suspect(suspect);
+            return Verdict::Suspect(suspect.to_vec());
         }
         let Some(trusted) = trusted else { return Verdict::Free };
         if loaded.own {
@@ -327,6 +328,12 @@ impl Judged {
 
     pub(super) fn digest(&self) -> &Arc<str> {
         &self.loaded.facts.digest
+    }
+
+    /// Tells whether what it was recorded from is not enough to decide about it, or to show it.
+    pub(super) fn is_to_be_loaded(&self) -> bool {
+        let is_decided = matches!(self.verdict, Verdict::Trusted { by: None } | Verdict::Free);
+        self.loaded.is_recorded() && !is_decided
     }
 }
 

@@ -1,0 +1,181 @@
+//! What a plugin runs. It is there when the plugin was loaded; of a plugin that is published from a
+//! record, it is loaded as soon as something of it is to run.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::OnceCell;
+
+use super::account::LoadAs;
+use super::convert::Exported;
+use super::imports::script::GuestScript;
+use super::instance::Prepared;
+use super::link::Linked;
+use super::load_error::LoadError;
+use super::loaded::{Facts, Loaded, registration};
+use super::loader::{Candidate, Loader};
+use toolhost_core::tool::{Need, Registration, Rejection, ToolSpec};
+
+/// A linked component, and the script it runs, if it is a runner.
+pub(super) struct Program {
+    pub(super) linked: Arc<Linked>,
+    pub(super) script: Option<GuestScript>,
+}
+
+/// The program of a plugin, and how it is loaded if it is not there yet.
+pub(super) struct LazyProgram {
+    program: OnceCell<Arc<Program>>,
+    recorded: Option<RecordedBytes>,
+}
+
+/// Whoever wants to hear that bytes are not what was recorded of them.
+pub type OnMisfit = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// The bytes that a record speaks of.
+pub(super) struct RecordedBytes {
+    pub(super) loader: Arc<Loader>,
+    pub(super) candidate: Candidate,
+    pub(super) load_as: LoadAs,
+    pub(super) digest: Arc<str>,
+    pub(super) on_misfit: OnMisfit,
+}
+
+impl LazyProgram {
+    pub(super) fn loaded(program: Program) -> LazyProgram {
+        LazyProgram { program: OnceCell::new_with(Some(Arc::new(program))), recorded: None }
+    }
+
+    pub(super) fn recorded(bytes: RecordedBytes) -> LazyProgram {
+        LazyProgram { program: OnceCell::new(), recorded: Some(bytes) }
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+}
+
+impl Prepared {
+    /// The plugin's program, loaded now if it is not there yet. Whoever comes meanwhile waits for the
+    /// same load.
+    ///
+    /// # Errors
+    /// If it cannot be loaded any more, or its bytes are not those that were recorded.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the load, unless others wait for it.
+    pub(super) async fn program(self: &Arc<Self>) -> Result<Arc<Program>, LoadError> {
+        let load = || async {
+            let Some(bytes) = &self.program.recorded else {
+                return Err(LoadError::Internal("a plugin without a program".to_owned()));
+            };
+            let loaded = bytes.loader.load_recorded(bytes, self).await;
+            if loaded.is_err() {
+                (bytes.on_misfit)().await;
+            }
+            loaded
+        };
+        self.program.program.get_or_try_init(load).await.cloned()
+    }
+}
+
+/// What is recorded of a build, so that it can be published before it is loaded.
+#[derive(Clone, Debug)]
+pub struct BuildRecord {
+    /// What is known of it besides its tools.
+    pub facts: Facts,
+    /// The digest of the runner that runs it, if it is a script.
+    pub runner: Option<Arc<str>>,
+    /// What its tools registered.
+    pub tools: Vec<ToolSpec>,
+    /// What it asks for.
+    pub needs: Vec<Need>,
+    /// What it declared that is no tool.
+    pub rejected: Vec<Rejection>,
+}
+
+impl BuildRecord {
+    /// What is to be recorded of a build, if it is such that it can be published from that: nobody
+    /// works at it, and of a script, its runner counts.
+    pub fn of(loaded: &Loaded) -> Option<BuildRecord> {
+        if loaded.own || loaded.unrecorded.is_some() {
+            return None;
+        }
+        let Registration { tools, needs, rejected, .. } = &loaded.registration;
+        Some(BuildRecord {
+            facts: loaded.facts.clone(),
+            runner: loaded.runner.clone(),
+            tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
+            needs: needs.clone(),
+            rejected: rejected.clone(),
+        })
+    }
+}
+
+impl Loader {
+    /// A build as it is recorded, whose bytes lie there as far as anybody knows. They are read, and
+    /// compared with the digest, before anything of them is run: at its first call, check, description
+    /// or hook. `on_misfit` hears if they are others, or cannot be loaded.
+    ///
+    /// There is none if something has to be compiled for it, if it was made by whoever uses this host,
+    /// or if its runner does not count.
+    ///
+    /// # Errors
+    /// If the plugins of its folder hold more than they may.
+    pub fn recorded(
+        self: &Arc<Self>,
+        candidate: &Candidate,
+        load_as: &LoadAs,
+        record: BuildRecord,
+        on_misfit: OnMisfit,
+    ) -> Result<Option<Loaded>, LoadError> {
+        let BuildRecord { facts, runner, tools, needs, rejected } = record;
+        let digest = Arc::clone(&facts.digest);
+        let is_there = match (facts.script, &runner) {
+            (None, None) => self.links.is_compiled(&digest),
+            (Some(language), Some(runner)) => {
+                self.links.is_compiled(runner) && self.runners.counts(language, runner)
+            }
+            _ => false,
+        };
+        if !is_there || self.is_own(candidate, &digest) {
+            return Ok(None);
+        }
+        let mut account = self.accounts.open(candidate, load_as);
+        account.learn(&digest, false);
+        let texts =
+            tools.iter().map(|spec| spec.parameters.to_string().len() + spec.description.len());
+        account.hold(texts.sum::<usize>() as u64)?;
+        let program = LazyProgram::recorded(RecordedBytes {
+            loader: Arc::clone(self),
+            candidate: candidate.clone(),
+            load_as: load_as.clone(),
+            digest: Arc::clone(&digest),
+            on_misfit,
+        });
+        let exported = Exported::of(&facts.exports);
+        let prepared = Arc::new(self.prepare(candidate, exported, &self.engine, program));
+        let registration = registration(candidate, &prepared, &digest, (tools, needs, rejected));
+        let (packed, unrecorded) = (None, None);
+        Ok(Some(Loaded { registration, facts, packed, own: false, runner, unrecorded, prepared }))
+    }
+
+    /// Loads what a record speaks of: nothing of other bytes is compiled or run. A script registers
+    /// once more, for what its runner keeps of it; what it registers is recorded.
+    async fn load_recorded(
+        &self,
+        bytes: &RecordedBytes,
+        prepared: &Arc<Prepared>,
+    ) -> Result<Arc<Program>, LoadError> {
+        let RecordedBytes { candidate, load_as, digest, .. } = bytes;
+        let mut account = self.accounts.open(candidate, load_as);
+        let source = self.source(candidate, &mut account, Some(digest)).await?;
+        if source.digest != *digest {
+            return Err(LoadError::Changing);
+        }
+        let program = Arc::new(source.program());
+        if program.script.is_some() {
+            self.register(prepared, Arc::clone(&program), &account, &Arc::default()).await?;
+        }
+        Ok(program)
+    }
+}
