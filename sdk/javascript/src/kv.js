@@ -1,7 +1,7 @@
 // A small store of the plugin's own, which outlives its calls.
 
 import { host } from './host.js';
-import { written } from './output.js';
+import { wellFormed, written } from './writing.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 const encoder = new TextEncoder();
@@ -33,10 +33,18 @@ function asked(work) {
 }
 
 function bytesOf(value, key) {
-  if (typeof value === 'string') return encoder.encode(value);
+  if (typeof value === 'string') return encoder.encode(unicode(value, key));
   if (value instanceof Uint8Array) return value;
   const message = `the value for \`${key}\` must be a string or a Uint8Array; for others use setJson`;
   throw new KvError('malformed', message);
+}
+
+function unicode(value, key) {
+  try {
+    return wellFormed(value, `the value for \`${key}\``);
+  } catch (error) {
+    throw new KvError('malformed', error.message);
+  }
 }
 
 /** The text of a value, or undefined. */

@@ -4,8 +4,9 @@ import { BadArguments, DefinitionError, NotAvailable, ToolError, describeError, 
 import { problemOf } from './check.js';
 import { host } from './host.js';
 import { parametersOf } from './jsdoc.js';
-import { outputOf, written } from './output.js';
-import { isStandard, pointer, schemaOf, withDefaults } from './schema.js';
+import { outputOf } from './output.js';
+import { definedText, isStandard, pointer, schemaOf, withDefaults } from './schema.js';
+import { wellFormed, written } from './writing.js';
 
 const KEYS = [
   'name', 'toolset', 'description', 'parameters', 'output', 'emoji', 'requiresEnv',
@@ -73,7 +74,7 @@ export function need(kind, value = {}, { tools = [], reason = '' } = {}) {
   }
   definitions.needs.push({
     kind,
-    value: JSON.stringify(value),
+    value: definedText(value, `need: the value of \`${kind}\``),
     tools: [tools].flat().map((one) => (typeof one === 'function' ? nameOf(one) : one)),
     reason,
   });
@@ -171,7 +172,7 @@ function example(tool, given) {
   if (typeof args !== 'object' || args === null || !['string', 'undefined'].includes(typeof expected)) {
     throw new DefinitionError(`${tool}: an example is { arguments: { ... }, expected: 'text of the output' }, or without \`expected\``);
   }
-  return { arguments: JSON.stringify(args), expected };
+  return { arguments: definedText(args, `${tool}: the example`), expected };
 }
 
 /** Tools with one check function share its answer, so that it runs once for all of them. */
@@ -303,8 +304,9 @@ function decision(answer) {
 }
 
 function textOf(answer) {
-  if (answer === undefined || answer === null || typeof answer === 'string') return answer ?? undefined;
-  return written(answer);
+  if (answer === undefined || answer === null) return undefined;
+  if (typeof answer === 'string') return wellFormed(answer, 'the answer of the hook');
+  return written(answer, 'the answer of the hook');
 }
 
 function reason(error) {
@@ -319,7 +321,7 @@ function nameOf(work) {
 }
 
 function pairs(extensions = {}) {
-  return Object.entries(extensions).map(([name, value]) => [name, JSON.stringify(value)]);
+  return Object.entries(extensions).map(([name, value]) => [name, definedText(value, `the extension \`${name}\``)]);
 }
 
 /** The toolset of a plugin whose tools name none, such that a host takes it. */

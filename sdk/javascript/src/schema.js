@@ -1,6 +1,7 @@
 // JSON Schemas of arguments and output: given as such, or by a schema library such as zod.
 
 import { DefinitionError } from './errors.js';
+import { written } from './writing.js';
 
 const TARGET = { target: 'draft-2020-12' };
 // Where these stand, closing an object would change what the parts together allow.
@@ -35,10 +36,19 @@ function standardSchema(given, what) {
 
 function plainSchema(given, what) {
   const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
-  if (isObject && given.type === 'object') return JSON.parse(JSON.stringify(given));
+  if (isObject && given.type === 'object') return JSON.parse(definedText(given, what));
   throw new DefinitionError(
     `${what} must be a JSON Schema of an object, { type: 'object', properties: { ... } }, or a zod schema`,
   );
+}
+
+/** Returns the JSON text of a part of a definition. */
+export function definedText(value, what) {
+  try {
+    return written(value, what);
+  } catch (error) {
+    throw new DefinitionError(error.message);
+  }
 }
 
 function closed(schema) {

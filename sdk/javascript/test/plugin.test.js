@@ -86,35 +86,75 @@ test('what JSON would lose is written or refused', async () => {
   assert.equal(await answer(new Map([['a', new Map([[1, new Set([2])]])]])), '{"a":{"1":[2]}}');
   assert.equal(await answer({ all: new Set(['a']), keys: new Map([['b', 1]]).keys(), none: new Set() }), '{"all":["a"],"keys":["b"],"none":[]}');
   assert.equal(await answer((function* () { yield 1; yield 2; })()), '[1,2]');
-  assert.equal(await answer({ error: new RangeError('far') }), '{"error":"RangeError: far"}');
+  assert.equal(await answer({ error: new RangeError('far', { cause: new Error('fog') }) }), '{"error":"RangeError: far: fog"}');
+  assert.equal(await answer(Object.assign(new Error('gone'), { code: 'ENOENT' })), '{"name":"Error","message":"gone","code":"ENOENT"}');
   assert.equal(await answer({ at: new Date(0), 0: [{ 0: 1 }] }), '{"0":[{"0":1}],"at":"1970-01-01T00:00:00.000Z"}');
+  class Point {
+    x = 1;
+    #y = 2;
+    get y() { return this.#y; }
+  }
+  class Secretive {
+    #all = 1;
+    get all() { return this.#all; }
+  }
+  class Told extends Secretive {
+    toJSON() { return { all: this.all }; }
+  }
+  assert.equal(await answer([new Point(), new Told(), Object(7), Object('a'), { get now() { return 3; } }]), '[{"x":1},{"all":1},7,"a",{"now":3}]');
+  assert.equal(await answer({ left: undefined, list: [undefined, , null], empty: {}, none: [] }), '{"list":[null,null,null],"empty":{},"none":[]}');
+  assert.equal(await answer({ all: [new URL('https://a.example/'), new URLSearchParams('a=1')] }), '{"all":["https://a.example/",[["a","1"]]]}');
+  assert.equal(await answer(JSON.parse('{"__proto__":{"a":1},"b":1}')), '{"__proto__":{"a":1},"b":1}');
+  assert.equal(await answer({ set: new Set([1]), ...JSON.parse('{"x":{"__proto__":1}}') }), '{"set":[1],"x":{"__proto__":1}}');
+  assert.equal(await answer(['\u{1F600}']), '["\u{1F600}"]');
+  const twice = { a: 1 };
+  assert.equal(await answer([twice, twice]), '[{"a":1},{"a":1}]');
+  const round = { parts: [] };
+  round.parts.push({ whole: round });
   for (const [value, message] of [
-    [NaN, /^TypeError: the value is NaN, which JSON has not; return null/],
-    [{ rows: [{ mean: Infinity }] }, /^TypeError: `mean` is Infinity, which JSON has not/],
-    [{ id: 10n }, /^TypeError: `id` is the bigint 10n, .* Number\(value\), or String\(value\)/],
-    [{ body: Promise.resolve(1) }, /^TypeError: `body` is still to come, .* await/],
-    [{ at: new Date(NaN) }, /^TypeError: `at` is no valid date/],
-    [new Map([[{}, 1]]), /^TypeError: the value is a Map with the key \[object Object\], /],
-    [(async function* () {})(), /^TypeError: the value is still to come/],
-    [new Uint8Array([1, 2]), /^TypeError: the value holds bytes, .* image\('image\/png', bytes\)/],
-    [new ArrayBuffer(2), /^TypeError: the value holds bytes/],
-    [{ rows: [{ raw: new Uint8Array() }] }, /^TypeError: `raw` holds bytes/],
-    [new Map([['a', new Set([new DataView(new ArrayBuffer(1))])]]), /^TypeError: `0` holds bytes/],
-    [{ of: { node: Buffer.from('ab') } }, /^TypeError: `node` holds bytes/],
-    [{ toJSON: () => new Uint8Array([1, 2]) }, /^TypeError: the value holds bytes/],
-    [{ raw: { toJSON: () => new ArrayBuffer(2) } }, /^TypeError: `raw` holds bytes/],
-    [new Response('a'), /^TypeError: the value is a Response, .* await response\.text\(\)/],
-    [{ body: new Response('a').body }, /^TypeError: `body` is a ReadableStream/],
-    [[Float64Array.of(1)], /^TypeError: `0` holds bytes/],
-    [new Blob(['ab']), /^TypeError: the value holds bytes/],
-    [[new Uint8Array([1]), textBlock('a')], /^TypeError: `0` holds bytes/],
+    [NaN, /^TypeError: result is NaN, which JSON has no form for; return null/],
+    [{ rows: [{ mean: Infinity }] }, /^TypeError: result\.rows\[0\]\.mean is Infinity, which JSON/],
+    [{ n: Object(NaN) }, /^TypeError: result\.n is NaN/],
+    [{ id: 10n }, /^TypeError: result\.id is the bigint 10n, .* Number\(value\), or String\(value\)/],
+    [{ body: Promise.resolve(1) }, /^TypeError: result\.body is still to come, .* await/],
+    [{ at: new Date(NaN) }, /^TypeError: result\.at is not a valid date/],
+    [new Map([[{}, 1]]), /^TypeError: result is a Map with the key \[object Object\], /],
+    [new Map([[1, 'a'], ['1', 'b']]), /^TypeError: result is a Map whose keys "1" and 1 are one name/],
+    [(async function* () {})(), /^TypeError: result is still to come/],
+    [new Uint8Array([1, 2]), /^TypeError: result holds bytes, .* image\('image\/png', bytes\)/],
+    [new ArrayBuffer(2), /^TypeError: result holds bytes/],
+    [{ rows: [{ raw: new Uint8Array() }] }, /^TypeError: result\.rows\[0\]\.raw holds bytes/],
+    [new Map([['a', new Set([new DataView(new ArrayBuffer(1))])]]), /^TypeError: result\.a\[0\] holds bytes/],
+    [{ of: { node: Buffer.from('ab') } }, /^TypeError: result\.of\.node holds bytes/],
+    [{ toJSON: () => new Uint8Array([1, 2]) }, /^TypeError: result holds bytes/],
+    [{ raw: { toJSON: () => new ArrayBuffer(2) } }, /^TypeError: result\.raw holds bytes/],
+    [new Response('a'), /^TypeError: result is a Response, .* await response\.text\(\)/],
+    [{ body: new Response('a').body }, /^TypeError: result\.body is a ReadableStream/],
+    [[Float64Array.of(1)], /^TypeError: result\[0\] holds bytes/],
+    [new Blob(['ab']), /^TypeError: result holds bytes/],
+    [[new Uint8Array([1]), textBlock('a')], /^TypeError: result\[0\] holds bytes/],
+    [/x/, /^TypeError: result is a RegExp, .* return its text: String\(value\)/],
+    [{ a: [1, 2, 3, /x/] }, /^TypeError: result\.a\[3\] is a RegExp/],
+    [{ ok: true, f() {} }, /^TypeError: result\.f is a function \(f\), which JSON has no form for; leave it out/],
+    [[() => 1], /^TypeError: result\[0\] is a function, /],
+    [{ 'a b': Symbol('s') }, /^TypeError: result\["a b"\] is the symbol Symbol\(s\)/],
+    [{ [Symbol('s')]: 1 }, /^TypeError: result is an object whose only names are symbols/],
+    [{ all: [new Secretive()] }, /^TypeError: result\.all\[0\] is a Secretive without public fields, .* toJSON/],
+    [new WeakMap(), /^TypeError: result is a WeakMap without public fields/],
+    [round, /^TypeError: result\.parts\[0\]\.whole contains itself/],
+    ['\ud800', /^TypeError: result is text that has half of a surrogate pair \(U\+D800\) as character 1, .* value\.toWellFormed\(\)/],
+    [{ a: ['x\u{1F600}\udc00'] }, /^TypeError: result\.a\[0\] is text that has half of a surrogate pair \(U\+DC00\) as character 3/],
+    [{ '\ud800': 1 }, /^TypeError: result\["\\ud800"\] has a name that has half/],
+    [new Map([['a', '\ud83d']]), /^TypeError: result\.a is text that has half/],
   ]) {
     await assert.rejects(answer(value), { code: 'failed', message });
   }
   tool({ name: 'once', description: 'Once.' }, () => structured({ n: [1, 2].values() }));
   const once = await call('once');
   assert.deepEqual([once.text, once.structured], ['{"n":[1,2]}', { n: [1, 2] }]);
-  assert.throws(() => kv.setJson('a', { n: NaN }), { code: 'malformed', message: /`n` is NaN/ });
+  assert.throws(() => kv.setJson('a', { n: NaN }), { code: 'malformed', message: /the value\.n is NaN/ });
+  assert.throws(() => kv.set('a', '\ud800'), { code: 'malformed', message: /^the value for `a` is text that has half/ });
+  assert.throws(() => resource('file:///\ud800'), /^TypeError: resource: `uri` is text that has half/);
   kv.setJson('a', new Map([['b', 1]]));
   assert.equal(kv.getText('a'), '{"b":1}');
   assert.throws(() => image(new Uint8Array([1]), 'image/png'), /the media type is 1; write image\('image\/png', bytes\)/);
@@ -131,7 +171,7 @@ test('what a tool throws', async () => {
   await fails('crash', 'failed', /^TypeError: Cannot read .* \(.*fixtures\/words\.js:\d+\)$/);
   await fails('reject', 'failed', /^RangeError: too far: the cause \(.*words\.js:\d+\)$/);
   await fails('value', 'failed', 'Error: {"a":1}');
-  await fails('function', 'failed', /^TypeError: a function cannot be written as JSON/);
+  await fails('function', 'failed', /^TypeError: result is a function/);
   const odd = { bad: new BadArguments(5, 'no'), text: Object.assign(new ToolError('x'), { message: 5 }) };
   tool({ name: 'odd', description: 'Odd.', parameters: { type: 'object', properties: { how: {} } } }, ({ how }) => {
     throw odd[how];
@@ -179,6 +219,7 @@ test('definitions that are wrong say where and how', () => {
   wrong(() => hooks({ after: () => {} }), /named request, preCall, postCall, transform; `after` is none/);
   const registers = (definition, work, message) => wrong(() => tool(definition, work) && registration(), message);
   registers({ name: 'a', parameters: { text: 'string' } }, () => {}, /plugin\.test\.js:\d+: a: parameters must be a JSON Schema of an object/);
+  registers({ name: 'a', parameters: { type: 'object', properties: { x: { pattern: /x/ } } } }, () => {}, /plugin\.test\.js:\d+: a: parameters\.properties\.x\.pattern is a RegExp/);
   registers({ name: 'a' }, (args) => args, /plugin\.test\.js:\d+: a: no parameters; give a JSON Schema/);
   registers({ name: 'a', parameters: { type: 'object' }, examples: ['x'] }, () => {}, /an example is/);
 });

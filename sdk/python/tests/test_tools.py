@@ -311,6 +311,23 @@ class Answers(Case):
             with self.assertRaisesRegex(ToolError, text):
                 self.answer(value)
 
+    def test_what_is_lost_is_refused_and_its_place_named(self):
+        loop = []
+        loop.append(loop)
+        for value, text in [
+            ({"a": [1, 2, 3, object()]}, r"^TypeError: result\['a'\]\[3\]: a object cannot be written as JSON; return"),
+            ([Weather("a", float("nan"))], r"^ValueError: result\[0\]\.degrees: Out of range"),
+            ({"a": ["x\ud800"]}, r"^ValueError: result\['a'\]\[0\]: text has half of a surrogate pair \(U\+D800\)"),
+            ("\ud800", r"^ValueError: result: text has half of a surrogate pair"),
+            (Output(Resource("file:///\ud800")), r"^ValueError: Resource: `uri`: text has half of a surrogate pair"),
+            ({1: {"a": {2: lambda: 1}}}, r"^TypeError: result\[1\]\['a'\]\[2\]: a function cannot"),
+            ({"a": loop}, r"^ValueError: result\['a'\]: Circular reference"),
+        ]:
+            with self.assertRaisesRegex(ToolError, text):
+                self.answer(value)
+        with self.assertRaisesRegex(ValueError, "half of a surrogate pair"):
+            kv.set("a", "\ud800")
+
     def test_blocks_take_what_a_host_can_be_given(self):
         for make, text in [
             (lambda: Image("aGVsbG8="), r"Image: `data` is a str, 'aGVsbG8='; it takes bytes; .*`Image\(base64.b64decode\(text\)\)`"),

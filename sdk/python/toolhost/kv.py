@@ -11,7 +11,7 @@ import typing
 
 from . import host
 from .errors import ToolError
-from .writing import sendable, to_json
+from .writing import sendable, to_json, unicode
 
 
 class Error(Exception):
@@ -113,7 +113,7 @@ def keys(prefix: str = "") -> typing.Iterator[str]:
 
 def _bytes(value: bytes | str) -> bytes:
     if isinstance(value, str):
-        return sendable(value).encode()
+        return unicode(value, "the value").encode()
     if not isinstance(value, (bytes, bytearray, memoryview)):
         # `bytes(5)` would be five zeros.
         raise TypeError(f"the store takes text or bytes, and was given {value!r}; for other values there is `kv.set_json`")

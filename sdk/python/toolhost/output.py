@@ -7,7 +7,7 @@ import enum
 import types
 import typing
 
-from .writing import to_json
+from .writing import to_json, unicode
 
 T = typing.TypeVar("T")
 
@@ -104,13 +104,18 @@ class Output:
 
         What cannot be written is to be said here, and not where nobody hears of it.
         """
+        for block in self.blocks:
+            for name in ("text", "uri", "media_type"):
+                text = getattr(block, name, None)
+                if text is not None:
+                    unicode(text, "result" if isinstance(block, Text) else f"{type(block).__name__}: `{name}`")
         values = [block.value for block in self.blocks if isinstance(block, Json)]
         if self._structured is not None:
             values.append(self._structured)
         self._finished = {}
         for value in values:
             if id(value) not in self._finished:
-                self._finished[id(value)] = to_json(value)
+                self._finished[id(value)] = to_json(value, "result")
         return self
 
     def written(self, value) -> str:

@@ -12,21 +12,70 @@ import types
 import uuid
 
 
-def to_json(value) -> str:
+def to_json(value, what: str = "the value") -> str:
     """Returns the JSON text of a value.
 
     Besides what JSON has: dataclasses (objects), enumerations (their values), sets (lists, sorted
     where that is possible), dates and times (ISO 8601), decimals, UUIDs and paths (strings).
 
-    Raises `TypeError` for other values, and `ValueError` for NaN and infinities.
+    Raises `TypeError` for other values, and `ValueError` for NaN, infinities and text that is not
+    Unicode. Both say where in the value it is; the value itself is called `what`.
     """
     try:
-        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _written(value)
+    except (TypeError, ValueError) as error:
+        place, found = _culprit(value, what, error)
+        raise type(error)(f"{place}: {found}" if place != what else str(found)) from None
+
+
+def _written(value) -> str:
+    try:
+        text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except TypeError as error:
         if "keys must be" not in str(error):
             raise
-        return json.dumps(_with_text_keys(value), default=_plain, ensure_ascii=False, allow_nan=False,
+        text = json.dumps(_with_text_keys(value), default=_plain, ensure_ascii=False, allow_nan=False,
                           separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(_not_unicode(error)) from None
+    return text
+
+
+def _culprit(value, place: str, error: Exception) -> tuple[str, Exception]:
+    """Returns the innermost place that cannot be written, and why."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [(f"{place}.{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
+    elif isinstance(value, dict):
+        parts = [(f"{place}[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple)):
+        parts = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        parts = []
+    for inner, part in parts:
+        try:
+            _written(part)
+        except (TypeError, ValueError) as found:
+            # What contains itself has no innermost place.
+            is_round = isinstance(found, ValueError) and "Circular" in str(found)
+            return (inner, found) if is_round else _culprit(part, inner, found)
+    return place, error
+
+
+def unicode(text: str, what: str) -> str:
+    """Returns a text as it is. Raises `ValueError` if it has half of a surrogate pair, which cannot leave."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what}: {_not_unicode(error)}") from None
+    return text
+
+
+def _not_unicode(error: UnicodeEncodeError) -> str:
+    half = ord(error.object[error.start])
+    return (f"text has half of a surrogate pair (U+{half:04X}), which is not valid Unicode; "
+            'return text.encode("utf-8", "replace").decode()')
 
 
 def _plain(value):
