@@ -29,7 +29,7 @@ use toolhost_state::config::Config;
 use toolhost_state::secret::Redactor;
 use toolhost_state::store::Stores;
 use toolhost_state::trust_store::LockError;
-use toolhost_wasm::{EngineError, LoadError, Loader};
+use toolhost_wasm::{DirectoryRules, EngineError, LoadError, Loader};
 
 use crate::granted::Granted;
 use crate::missing;
@@ -97,7 +97,9 @@ impl Host {
         let calls_max = limits.calls_per_core_max.0 * cores();
         // Plugins register beside the calls, as many at once as are loaded side by side.
         let instances_max = calls_max + 2 * cores();
-        let loader = Arc::new(loader(Arc::clone(&limits), instances_max, &settings)?);
+        let rules = settings.directory_rules_with(remembered.lock());
+        let loader = loader(Arc::clone(&limits), instances_max, &settings, rules)?;
+        let loader = Arc::new(loader);
         let mut registry = Registry::new(Arc::clone(&limits), remembered.owners());
         if settings.compiler.is_none() {
             registry.only_brief_checks();
@@ -456,6 +458,7 @@ pub(crate) fn loader(
     limits: Arc<Limits>,
     instances_max: usize,
     settings: &HostSettings,
+    rules: DirectoryRules,
 ) -> Result<Loader, StartError> {
     let egress = Egress::new(settings.egress.clone(), &limits)?;
     let mut loader = Loader::new(Arc::clone(&limits), instances_max, egress)?;
@@ -467,7 +470,7 @@ pub(crate) fn loader(
     }
     loader.run_scripts_with(settings.runners.clone());
     loader.own_sources(settings.own.clone());
-    loader.bound_directories(settings.directory_rules());
+    loader.bound_directories(rules);
     loader.keep(Stores::new(settings.state.clone(), limits));
     loader.provide(settings.variables.clone(), settings.secrets.clone());
     if let Some(folder) = &settings.cache

@@ -24,14 +24,9 @@ const OF_PROJECT: &str = "plugins of a trusted project";
 const SOURCE: &str = "the source of a plugin, which is built unasked";
 
 /// Keeps them all from grants for writing.
-pub(crate) fn keep(rules: &mut DirectoryRules, settings: &HostSettings) {
+pub(crate) fn keep(rules: &mut DirectoryRules, settings: &HostSettings, lock: &Lock) {
     let of_user = settings.folders.iter().filter(|folder| folder.origin == Origin::User);
     of_user.for_each(|folder| links(rules, &folder.path));
-    let lock = match &settings.state {
-        // Starting says what is wrong with it.
-        Some(state) => trust_store::load(state).unwrap_or_default(),
-        None => Lock::default(),
-    };
     let trusted = lock.plugins.iter().filter(|known| known.trusted.is_some());
     let trusted = trusted
         .filter_map(|known| Some((known.folder.clone(), PluginId::from_stem(&known.id).ok()?)));

@@ -50,7 +50,7 @@ pub async fn inspect(
 ) -> Result<(Loaded, SourceReport), InspectError> {
     let limits = Arc::new(settings.config.limits.clone());
     let candidate = candidate(path, settings)?;
-    let loader = loader(Arc::clone(&limits), 1, settings)?;
+    let loader = loader(Arc::clone(&limits), 1, settings, settings.directory_rules())?;
     let mut loaded = loader.load(&candidate, &Arc::default()).await?;
     let (address, plugin) = said(&candidate, &loaded, settings)?;
     loaded.registration.allow_tool_override = plugin.allow_tool_override;
@@ -74,7 +74,7 @@ pub async fn inspect(
 pub async fn digest(path: &Path, settings: &HostSettings) -> Result<Arc<str>, InspectError> {
     let limits = Arc::new(settings.config.limits.clone());
     let candidate = candidate(path, settings)?;
-    let loader = loader(limits, 1, settings)?;
+    let loader = loader(limits, 1, settings, settings.directory_rules())?;
     Ok(loader.digest(&candidate, &LoadAs::default()).await?)
 }
 
@@ -108,7 +108,7 @@ pub async fn probe(
     let limits = Limits { refusals_max: PROBED_REFUSALS_MAX, ..settings.config.limits.clone() };
     let limits = Arc::new(limits);
     let candidate = candidate(path, settings)?;
-    let mut loader = loader(Arc::clone(&limits), 2, settings)?;
+    let mut loader = loader(Arc::clone(&limits), 2, settings, settings.directory_rules())?;
     let folder = tempfile::tempdir().map_err(InspectError::NoRoom)?;
     loader.keep(Stores::new(Some(folder.path().to_owned()), Arc::clone(&limits)));
     loader.probe();

@@ -7,6 +7,7 @@ use toolhost_egress::EgressSettings;
 use toolhost_policy::authority::Variables;
 use toolhost_sources::reload::{Folder, Gate, Reread};
 use toolhost_state::config::Config;
+use toolhost_state::trust_store::{self, Lock};
 use toolhost_wasm::{DirectoryRules, OwnSource, RunnerPlaces, Secrets};
 
 /// What a host is started with. It reads no environment and no home of its own.
@@ -72,6 +73,13 @@ impl HostSettings {
     /// remembers. Nor, for writing, plugins that anything was granted to, in whatever folder, what they
     /// are linked to, and what is built unasked; as far as `state` and `config` know of them by now.
     pub fn directory_rules(&self) -> DirectoryRules {
+        // Starting says what is wrong with it.
+        let lock = self.state.as_deref().map(|state| trust_store::load(state).unwrap_or_default());
+        self.directory_rules_with(&lock.unwrap_or_default())
+    }
+
+    /// The same, with what is remembered in `state`.
+    pub(crate) fn directory_rules_with(&self, lock: &Lock) -> DirectoryRules {
         let mut rules = self.directories.clone();
         let hidden = [
             (self.configured_by.first(), "toolhost's configuration"),
@@ -90,7 +98,7 @@ impl HostSettings {
             runner.parent().into_iter().for_each(|folder| rules.keep(folder, RUNNERS, true));
         }
         self.compiler.iter().for_each(|program| rules.keep(program, "the program toolhost", true));
-        kept::keep(&mut rules, self);
+        kept::keep(&mut rules, self, lock);
         rules
     }
 }

@@ -47,12 +47,9 @@ pub(super) fn decide<T>(
         let before = read(file)?;
         let config = parse(file, &before)?;
         let state = Some(home.state.clone());
-        let remembered = Remembered {
-            bundled: bundled()?,
-            lock: lock.clone(),
-            state,
-            built: home.built.clone(),
-        };
+        let (bundled, built) = (bundled()?, home.built.clone());
+        let mut remembered = Remembered::default().with_lock(lock.clone());
+        (remembered.bundled, remembered.state, remembered.built) = (bundled, state, built);
         let mut books = Books { text: before.clone(), config, remembered };
         let value = change(&mut books)?;
         if books.text != before {
@@ -60,7 +57,7 @@ pub(super) fn decide<T>(
             parse(file, &books.text)?;
             write(file, &books.text).map_err(|error| failed(file, &error))?;
         }
-        let after = books.remembered.lock;
+        let after = books.remembered.lock().clone();
         if after != *lock {
             reload::prune(&after, &home.state, limits);
             *lock = after;
@@ -85,7 +82,7 @@ pub(super) struct Wanted<'a> {
 impl Books {
     /// The lock, to be changed.
     pub(super) fn lock(&mut self) -> &mut Lock {
-        &mut self.remembered.lock
+        self.remembered.lock_mut()
     }
 
     /// Writes a grant into the operator's file, if these bytes of the plugin may have it beside all
@@ -230,7 +227,7 @@ impl Books {
         for (address, share) in &shares {
             let (None, Some(folder)) = (&share.grants, address.folder()) else { continue };
             let flags = self.may(address).grants.flags();
-            self.remembered.lock.plugin_mut(folder, id.as_str()).grants = Some(flags);
+            self.remembered.lock_mut().plugin_mut(folder, id.as_str()).grants = Some(flags);
         }
         self.edit(|text| config::rewritten(text, id, &shares, only))
     }
@@ -260,14 +257,15 @@ impl Books {
     fn trusts(&self, plugin: &PluginAddress, digest: &str) -> bool {
         match plugin.folder() {
             None => reload::is_bundled(&self.remembered, &plugin.id, digest),
-            Some(folder) => self.remembered.lock.trusts(folder, plugin.id.as_str(), digest),
+            Some(folder) => self.remembered.lock().trusts(folder, plugin.id.as_str(), digest),
         }
     }
 
     /// Forgets that folders were trusted with the bundled plugin of an id, as was done in the days
     /// before.
     fn forget_bundled(&mut self, id: &PluginId) {
-        let Remembered { bundled, lock, .. } = &mut self.remembered;
+        let bundled = self.remembered.bundled.clone();
+        let lock = self.remembered.lock_mut();
         let is_it = |digest: &String| bundled.contains_key(&(id.to_string(), digest.clone()));
         for known in lock.plugins.iter_mut().filter(|known| known.id == id.as_str()) {
             if known.trusted.as_ref().is_some_and(is_it) {

@@ -40,7 +40,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let bundled = BTreeMap::from([(("json".to_owned(), "bundled".to_owned()), 0)]);
-        let remembered = Remembered { bundled, ..Remembered::default() };
+        let mut remembered = Remembered::default();
+        remembered.bundled = bundled;
         let books = Books { text: String::new(), config: Config::default(), remembered };
         let mut world = World {
             random: ChaCha8Rng::seed_from_u64(seed),
@@ -128,7 +129,7 @@ impl World {
         let pin =
             Pin { folder: folder.clone(), id: address.id.to_string(), digest: digest.to_owned() };
         // What a crash leaves: the file is written, and the lock is not.
-        let before = self.chance(1).then(|| self.books.remembered.lock.clone());
+        let before = self.chance(1).then(|| self.books.remembered.lock().clone());
         match self.random.random_range(0..12) {
             0..4 => {
                 let mut grants = self.make(Some(&address));

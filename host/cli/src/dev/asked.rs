@@ -100,7 +100,7 @@ impl There {
     fn of(home: &Home, global: &Global, work: &Work) -> Result<Option<There>, Failure> {
         let Ok(id) = PluginId::from_stem(&script::stem(work.source())) else { return Ok(None) };
         let remembered = home.remembered().map_err(unusable)?;
-        let known = remembered.lock.plugin(work.out(), id.as_str());
+        let known = remembered.lock().plugin(work.out(), id.as_str());
         let Some(trusted) = known.and_then(|known| known.trusted.clone()) else { return Ok(None) };
         let address = PluginAddress::in_folder(work.out(), id);
         let said = reload::said(&home.config_of(global, work.out()), &address, &remembered);

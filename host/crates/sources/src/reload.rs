@@ -27,16 +27,16 @@ mod status;
 mod trust_policy;
 mod whose;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use toolhost_core::tool::{Need, Origin, PluginId, SourceId};
 use toolhost_kernel::registry::Owners;
 use toolhost_policy::authority::Grants;
 use toolhost_policy::diff::Outline;
 use toolhost_state::read::Place;
-use toolhost_state::trust_store::{self, Lock, LockError, Owner};
+use toolhost_state::trust_store::{self, Known, Lock, LockError, Owner};
 use toolhost_wasm::{Facts, script};
 
 pub use arriving::Arriving;
@@ -178,7 +178,9 @@ pub struct Remembered {
     /// Ids and digests of bundled plugins, with their ages.
     pub bundled: BTreeMap<(String, String), usize>,
     /// What was seen and what was trusted.
-    pub lock: Lock,
+    lock: Lock,
+    /// Where the plugins of an id stand in the lock, as soon as somebody asks.
+    by_id: OnceLock<HashMap<String, Vec<usize>>>,
     /// Where it is remembered, and where builds are kept.
     pub state: Option<PathBuf>,
     /// What `make` recorded beside the program.
@@ -186,6 +188,40 @@ pub struct Remembered {
 }
 
 impl Remembered {
+    /// What was seen and what was trusted.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// What is known of a plugin.
+    pub(crate) fn plugin(&self, folder: &Path, id: &str) -> Option<&Known> {
+        self.of_id(id).find(|known| known.folder == folder)
+    }
+
+    /// What is known of the plugins of an id.
+    pub(crate) fn of_id(&self, id: &str) -> impl Iterator<Item = &Known> {
+        let index = || {
+            let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
+            for (index, known) in self.lock.plugins.iter().enumerate() {
+                by_id.entry(known.id.clone()).or_default().push(index);
+            }
+            by_id
+        };
+        let of_id = self.by_id.get_or_init(index).get(id);
+        of_id.into_iter().flatten().map(|index| &self.lock.plugins[*index])
+    }
+
+    /// The same, with what was seen and trusted by now.
+    pub fn with_lock(self, lock: Lock) -> Remembered {
+        Remembered { lock, by_id: OnceLock::new(), ..self }
+    }
+
+    /// What was seen and what was trusted, to be changed.
+    pub fn lock_mut(&mut self) -> &mut Lock {
+        self.by_id.take();
+        &mut self.lock
+    }
+
     /// The digests of the bundled plugins of an id.
     pub(crate) fn bundled_digests(&self, id: &PluginId) -> impl Iterator<Item = &str> {
         let of_id = self.bundled.keys().filter(|(known, _)| *known == *id.as_str());
@@ -202,7 +238,11 @@ impl Remembered {
         let built = built.filter(|folder| trust_store::counts(folder)).map(Path::to_owned);
         let bundled = trust_store::bundled_digests(state, built.as_deref())?;
         match trust_store::load(state) {
-            Ok(lock) => Ok(Remembered { bundled, lock, state: Some(state.to_owned()), built }),
+            Ok(lock) => {
+                let state = Some(state.to_owned());
+                let remembered = Remembered { bundled, state, built, ..Remembered::default() };
+                Ok(remembered.with_lock(lock))
+            }
             Err(error @ LockError::Damaged { .. }) => {
                 tracing::error!(
                     "{error}; until then no plugin is trusted, and nothing is remembered"

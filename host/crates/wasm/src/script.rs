@@ -38,7 +38,7 @@ const LOOKED_AT_MAX: usize = 1_000;
 /// its main file.
 pub fn language(path: &Path) -> Option<Language> {
     let name = path.file_name()?.to_str()?;
-    if path.is_dir() {
+    if is_folder(path) {
         return (!name.starts_with('.'))
             .then(|| mains(path).into_iter().next())
             .flatten()
@@ -50,10 +50,15 @@ pub fn language(path: &Path) -> Option<Language> {
 
 /// The same whatever its name: a file that is named to be looked at need be no plugin where it lies.
 pub fn written_in(path: &Path) -> Option<Language> {
-    match path.is_dir() {
+    match is_folder(path) {
         true => language(path),
         false => Language::of_extension(path.extension()?.to_str()?),
     }
+}
+
+/// Tells whether there is a folder that may be a script; one that is called a component is none.
+fn is_folder(path: &Path) -> bool {
+    path.extension() != Some(OsStr::new("wasm")) && path.is_dir()
 }
 
 /// Why something in a plugins folder, which is no script, may have been meant as one.

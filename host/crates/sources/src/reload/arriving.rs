@@ -178,7 +178,7 @@ pub(super) fn load_as(found: &Found, remembered: &Remembered) -> LoadAs {
     };
     let id = candidate.id.as_str();
     let bundled = remembered.bundled_digests(&candidate.id);
-    let known = remembered.lock.plugin(&candidate.folder, id);
+    let known = remembered.plugin(&candidate.folder, id);
     let trusted = known.and_then(|known| known.trusted.clone());
     LoadAs {
         standing,

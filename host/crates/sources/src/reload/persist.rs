@@ -63,6 +63,15 @@ pub(super) fn remember(
     limits: &Limits,
 ) -> Result<Option<Lock>, LockError> {
     let Some(state) = &remembered.state else { return Ok(None) };
+    let is_known = |seen: &Seen| {
+        let known = remembered.plugin(&seen.folder, seen.id.as_str());
+        seen.build.is_none()
+            && seen.names.is_empty()
+            && known.is_some_and(|known| known.of_stranger == seen.of_stranger)
+    };
+    if seen.iter().all(is_known) {
+        return Ok(None);
+    }
     let mut expected = remembered.lock.clone();
     note(&mut expected, seen, &|_| true, limits);
     if expected == remembered.lock {

@@ -86,7 +86,7 @@ pub struct Reloader {
     pub(super) parts: Parts,
     pub(super) config: Config,
     pub(super) limits: Arc<Limits>,
-    pub(super) remembered: Remembered,
+    pub(super) remembered: Arc<Remembered>,
     /// Grows when values of variables or secrets may have changed.
     pub(super) values: u64,
     pub(super) sources: BTreeMap<PathBuf, Source>,
@@ -172,7 +172,7 @@ impl Reloader {
             compiling,
             config,
             limits,
-            remembered,
+            remembered: Arc::new(remembered),
             values: 0,
             sources: BTreeMap::new(),
             sources_count: 0,
@@ -430,7 +430,7 @@ impl Reloader {
             let news = audit::news(&before, &statuses, before.settled || tells_early);
             audit::note(&self.parts.audit, &news, &catalog);
         }
-        let (remembered, limits) = (self.remembered.clone(), Arc::clone(&self.limits));
+        let (remembered, limits) = (Arc::clone(&self.remembered), Arc::clone(&self.limits));
         let (unrecorded, looked) = (self.unrecorded(), self.looked());
         let remember = move || {
             let lock = persist::remember(&remembered, &seen, &limits);
@@ -443,7 +443,8 @@ impl Reloader {
         let unsaved = match tokio::task::spawn_blocking(remember).await {
             Ok(Ok(lock)) => {
                 if let Some(lock) = lock {
-                    self.remembered.lock = lock;
+                    let remembered = (*self.remembered).clone().with_lock(lock);
+                    self.remembered = Arc::new(remembered);
                 }
                 None
             }

@@ -2,6 +2,7 @@
 //! builds that are given up since they crash at once.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::reloader::{Reloader, Renewed};
 use super::{Remembered, SourceStatus, rollback};
@@ -78,7 +79,7 @@ impl Reloader {
                 let is_decided =
                     (&lock.projects, &lock.servers) != (&before.projects, &before.servers);
                 self.changed |= lock != before || remembered.bundled != self.remembered.bundled;
-                self.remembered = remembered;
+                self.remembered = Arc::new(remembered);
                 is_decided
             }
             Ok(_) => false,

@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
         remembered: &'a Remembered,
     ) -> Case<'a> {
         let candidate = &found.candidate;
-        let known = remembered.lock.plugin(&candidate.folder, candidate.id.as_str());
+        let known = remembered.plugin(&candidate.folder, candidate.id.as_str());
         let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
         let settings = whose::may(config, &address, remembered);
         let mut not_agreed = whose::said(config, &address, remembered).grants;

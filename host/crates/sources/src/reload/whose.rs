@@ -81,7 +81,7 @@ pub fn said(config: &Config, address: &PluginAddress, remembered: &Remembered) -
 
 /// What a plugin may, if its bytes are those that were trusted.
 pub fn may(config: &Config, address: &PluginAddress, remembered: &Remembered) -> PluginConfig {
-    let known = address.folder().map(|folder| remembered.lock.plugin(folder, address.id.as_str()));
+    let known = address.folder().map(|folder| remembered.plugin(folder, address.id.as_str()));
     let known = known.flatten().filter(|known| known.trusted.is_some());
     match (address.folder(), known) {
         // Nothing yet; this is what waits for somebody to trust it.
@@ -113,7 +113,7 @@ pub fn directories(
     let is_trusted = |address: &&PluginAddress| match address.folder() {
         None => true,
         Some(folder) => {
-            let known = remembered.lock.plugin(folder, address.id.as_str());
+            let known = remembered.plugin(folder, address.id.as_str());
             folders.iter().any(|known| known == folder)
                 && known.is_some_and(|known| known.trusted.is_some())
         }
@@ -187,8 +187,7 @@ pub fn is_bundled(remembered: &Remembered, id: &PluginId, digest: &str) -> bool 
 }
 
 fn of_id<'a>(remembered: &'a Remembered, id: &PluginId) -> impl Iterator<Item = &'a Known> {
-    let id = id.to_string();
-    remembered.lock.plugins.iter().filter(move |known| known.id == id)
+    remembered.of_id(id.as_str())
 }
 
 /// A file of a folder as whoever configured the folder wrote that, so that a plugin is named without

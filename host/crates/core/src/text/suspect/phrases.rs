@@ -4,7 +4,7 @@
 //! `<user>` for a part to fill in. So each pattern asks for more than a word: an order together
 //! with what only someone who talks past the user would order. The tests hold both sides.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::{Regex, RegexSet};
 
@@ -146,10 +146,10 @@ const ROWS: [(Kind, &str, In, &str); 20] = [
     ),
 ];
 
-/// The rows of one sort, compiled together and each for itself.
+/// The rows of one sort, compiled together, and each for itself as soon as it is found.
 struct Patterns {
     all: RegexSet,
-    each: Vec<(Kind, &'static str, Regex)>,
+    each: Vec<(Kind, &'static str, String, OnceLock<Regex>)>,
 }
 
 impl Patterns {
@@ -160,15 +160,16 @@ impl Patterns {
             Letters => pattern.to_owned(),
         };
         let all = RegexSet::new(rows().map(|(_, _, _, pattern)| written(pattern)));
-        let each = rows().map(|(kind, what, _, pattern)| {
-            (*kind, *what, Regex::new(&written(pattern)).expect("a pattern of our own"))
-        });
+        let each = rows()
+            .map(|(kind, what, _, pattern)| (*kind, *what, written(pattern), OnceLock::new()));
         Patterns { all: all.expect("patterns of our own"), each: each.collect() }
     }
 
     fn find(&self, plain: &Plain, found: &mut Vec<Found>) {
         for row in &self.all.matches(&plain.text) {
-            let (kind, what, pattern) = &self.each[row];
+            let (kind, what, pattern, compiled) = &self.each[row];
+            let pattern =
+                compiled.get_or_init(|| Regex::new(pattern).expect("a pattern of our own"));
             let counts = |text: &str| *what != ENCODED || is_encoded(text);
             let mut matches = pattern.find_iter(&plain.text);
             if let Some(first) = matches.find(|first| counts(first.as_str())) {
