@@ -116,7 +116,7 @@ impl Loader {
     /// compared with the digest, before anything of them is run: at its first call, check, description
     /// or hook. `on_misfit` hears if they are others, or cannot be loaded.
     ///
-    /// There is none if something has to be compiled for it, if it was made by whoever uses this host,
+    /// It is held in so many bytes. There is none if something has to be compiled for it, if it was made by whoever uses this host,
     /// or if its runner does not count.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Loader {
         self: &Arc<Self>,
         candidate: &Candidate,
         load_as: &LoadAs,
-        record: BuildRecord,
+        (record, bytes): (BuildRecord, u64),
         on_misfit: OnMisfit,
     ) -> Result<Option<Loaded>, LoadError> {
         let BuildRecord { facts, runner, tools, needs, rejected } = record;
@@ -142,9 +142,7 @@ impl Loader {
         }
         let mut account = self.accounts.open(candidate, load_as);
         account.learn(&digest, false);
-        let texts =
-            tools.iter().map(|spec| spec.parameters.to_string().len() + spec.description.len());
-        account.hold(texts.sum::<usize>() as u64)?;
+        account.hold(bytes)?;
         let program = LazyProgram::recorded(RecordedBytes {
             loader: Arc::clone(self),
             candidate: candidate.clone(),

@@ -28,6 +28,8 @@ use toolhost_wasm::{OnMisfit, digest};
 const FILES: &str = "files.json";
 /// Bytes of it that are read.
 const FILES_BYTES_MAX: u64 = 16 << 20;
+/// Records that one thread reads at least.
+const RECORDS_OF_ONE_MIN: usize = 50;
 /// Files that it speaks of.
 const FILES_MAX: usize = 10_000;
 /// A file that was written so shortly before it was read may be written again without looking
@@ -87,6 +89,20 @@ pub(super) fn key(limits: &Limits) -> String {
     digest(format!("{limits:?}").as_bytes()).to_string()
 }
 
+/// What is recorded of files and the digests of what they held.
+fn read_all(
+    wanted: Vec<(PathBuf, Arc<str>)>,
+    state: &Path,
+    limits: &str,
+) -> Vec<(PathBuf, Recorded)> {
+    let places = [Records::new(state), Records::of_strangers(state)];
+    let record = |(path, digest): (PathBuf, Arc<str>)| {
+        let found = places.iter().find_map(|of| of.build(&digest, limits))?;
+        Some((path, found))
+    };
+    wanted.into_iter().filter_map(record).collect()
+}
+
 impl Reloader {
     /// Publishes, of these files if there are such, those that look as they did when they were loaded
     /// last.
@@ -105,16 +121,20 @@ impl Reloader {
                 wanted.push((path.clone(), Arc::clone(digest)));
             }
         }
-        let limits = self.limits_key.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let places = [Records::new(&state), Records::of_strangers(&state)];
-            let record = |(path, digest): (PathBuf, Arc<str>)| {
-                let found = places.iter().find_map(|of| of.build(&digest, &limits))?;
-                Some((path, found))
-            };
-            wanted.into_iter().filter_map(record).collect::<Vec<_>>()
-        });
-        let Ok(found) = reading.await else { return };
+        // On two threads, since a start waits for it.
+        let of_one = wanted.len().div_ceil(2).max(RECORDS_OF_ONE_MIN);
+        let reading: Vec<_> = wanted
+            .chunks(of_one)
+            .map(|wanted| {
+                let (wanted, state) = (wanted.to_vec(), state.clone());
+                let limits = self.limits_key.clone();
+                tokio::task::spawn_blocking(move || read_all(wanted, &state, &limits))
+            })
+            .collect();
+        let mut found = Vec::new();
+        for reading in reading {
+            found.extend(reading.await.unwrap_or_default());
+        }
         for (path, recorded) in found {
             self.publish_recorded(&path, recorded);
         }
@@ -124,10 +144,10 @@ impl Reloader {
         let on_misfit = self.on_misfit(path);
         let Some(source) = self.sources.get_mut(path) else { return };
         let load_as = arriving::load_as(&source.found, &self.remembered);
-        let Recorded { build, suspect, usage } = recorded;
+        let Recorded { build, suspect, usage, bytes } = recorded;
         let digest = Arc::clone(&build.facts.digest);
         let candidate = &source.found.candidate;
-        let loaded = self.parts.loader.recorded(candidate, &load_as, build, on_misfit);
+        let loaded = self.parts.loader.recorded(candidate, &load_as, (build, bytes), on_misfit);
         // Whatever is in the way is told when it is loaded.
         let Ok(Some(loaded)) = loaded else { return };
         let build = Build::recorded(loaded, suspect);

@@ -70,6 +70,8 @@ pub(super) struct Recorded {
     pub(super) build: BuildRecord,
     pub(super) suspect: Vec<String>,
     pub(super) usage: Usage,
+    /// Its bytes, as it is recorded.
+    pub(super) bytes: u64,
 }
 
 /// What is to be recorded of a build.
@@ -107,15 +109,16 @@ impl Records {
 
     /// What was recorded of a build by this version of the host. What cannot be read any more is as if
     /// it were not there.
-    fn read(&self, digest: &str) -> Option<Record> {
+    fn read(&self, digest: &str) -> Option<(Record, u64)> {
         let text = Place::Own.text(&self.path(digest), RECORD_BYTES_MAX).ok()?;
         let record: Record = serde_json::from_str(&text).ok()?;
-        (record.host == env!("CARGO_PKG_VERSION")).then_some(record)
+        let is_of_this = record.host == env!("CARGO_PKG_VERSION");
+        is_of_this.then_some((record, text.len() as u64))
     }
 
     /// The tools that a build registered.
     fn tools(&self, digest: &str, limits: &Limits) -> Option<Vec<ToolSpec>> {
-        let Record { tools, .. } = self.read(digest)?;
+        let (Record { tools, .. }, _) = self.read(digest)?;
         let fits = |schema: &serde_json::Value| Schema::compile(schema, limits).is_ok();
         let mut specs = tools.iter();
         let are_sound =
@@ -125,11 +128,11 @@ impl Records {
 
     /// A build, if all that is needed to publish it was recorded under these limits.
     pub(super) fn build(&self, digest: &str, limits: &str) -> Option<Recorded> {
-        let Record { tools, rest, .. } = self.read(digest)?;
+        let (Record { tools, rest, .. }, bytes) = self.read(digest)?;
         let Rest { facts, runner, needs, rejected, suspect, usage, .. } =
             rest.filter(|rest| rest.limits == limits && *rest.facts.digest == *digest)?;
         let build = BuildRecord { facts, runner, tools, needs, rejected };
-        Some(Recorded { build, suspect, usage })
+        Some(Recorded { build, suspect, usage, bytes })
     }
 
     /// Records what builds registered, and forgets what is not in `of_use` once there is too much.
