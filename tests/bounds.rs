@@ -266,16 +266,16 @@ async fn schemas_are_bounded() {
         let properties: Value = Value::Object(schema.collect());
         json!({ "$defs": { "e": { "enum": ["a", "b", "c"] } }, "properties": properties })
     };
-    assert_eq!(registered("schema_expanded_bytes_max = \"4 KiB\"", copied(3)).await, both);
-    let text = registered("schema_expanded_bytes_max = \"4 KiB\"", copied(30)).await;
+    assert_eq!(registered("schema_expanded_bytes_max = \"16 KiB\"", copied(3)).await, both);
+    let text = registered("schema_expanded_bytes_max = \"16 KiB\"", copied(30)).await;
     assert!(text.contains("keyword `"), "{text}");
-    assert!(text.contains("`schema_expanded_bytes_max` of 4096"), "{text}");
+    assert!(text.contains("`schema_expanded_bytes_max` of 16384"), "{text}");
 
     let repeated =
         |times: usize| json!({ "properties": { "a": { "pattern": format!("a{{{times}}}") } } });
-    assert_eq!(registered("schema_patterns_bytes_max = \"4 KiB\"", repeated(3)).await, both);
-    let text = registered("schema_patterns_bytes_max = \"4 KiB\"", repeated(300)).await;
-    assert!(text.contains("`schema_patterns_bytes_max` of 4096"), "{text}");
+    assert_eq!(registered("schema_patterns_bytes_max = \"16 KiB\"", repeated(3)).await, both);
+    let text = registered("schema_patterns_bytes_max = \"16 KiB\"", repeated(300)).await;
+    assert!(text.contains("`schema_patterns_bytes_max` of 16384"), "{text}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use toolhost_sources::reload::{Folder, SourceStatus};
 use toolhost_state::read::Place;
 
 use crate::hostile::by_hand::{ByHand, PATIENCE};
-use crate::support::{Lab, answer, guest, registering, script};
+use crate::support::{Lab, answer, guest, made, registering, script};
 
 /// A lab with a folder of the user's own beside the project's.
 fn lab() -> Lab {
@@ -108,6 +108,26 @@ async fn one_of_two(limit: &str, value: u64) {
 async fn untrusted_bytes_max() {
     let length = registering("one first").len() as u64;
     one_of_two("untrusted_bytes_max", length + length / 2).await;
+}
+
+/// What is read of a schema takes many times the memory of its text.
+#[tokio::test]
+async fn schemas_of_strangers_count_as_the_memory_they_take() {
+    let properties: serde_json::Map<String, Value> =
+        (0..400).map(|n| (format!("p{n}"), json!({ "enum": [1, 2] }))).collect();
+    let parameters = json!({ "type": "object", "properties": properties });
+    let tool = json!({ "name": "t", "parameters": parameters });
+    let bytes = made(&json!({ "tools": [tool] }));
+    let room = bytes.len() + 4 * parameters.to_string().len();
+    let config = format!("[limits]\nuntrusted_bytes_max = {room}");
+    let lab = lab().config(&config).with("x.wasm", &bytes);
+    mine(&lab, "y.wasm", &made(&json!({ "tools": [{ "name": "u", "parameters": parameters }] })));
+    let refused = refused(&statuses(&lab).await);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let expected = format!("have used up `untrusted_bytes_max` of {room} bytes");
+    assert!(refused[0].0 == "x.wasm" && refused[0].1.contains(&expected), "{refused:?}");
+    let lab = lab.config(&format!("[limits]\nuntrusted_bytes_max = {}", 100 * room));
+    assert_eq!(self::refused(&statuses(&lab).await), []);
 }
 
 #[tokio::test]

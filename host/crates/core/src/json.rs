@@ -70,6 +70,42 @@ impl Size {
     }
 }
 
+/// Bytes of memory that a value holds, at most: with the places that its arrays and objects keep
+/// free, as they do after they were read.
+pub fn memory_bytes(value: &Value) -> u64 {
+    size_of::<Value>() as u64 + held_bytes(value)
+}
+
+/// What a value holds beyond itself.
+fn held_bytes(value: &Value) -> u64 {
+    /// A member of an object: its hash, its key and its value.
+    const MEMBER_BYTES: usize = size_of::<u64>() + size_of::<String>() + size_of::<Value>();
+    /// What leads from a key's hash to the member: a place, and a byte that says whether it is used.
+    const PLACE_BYTES: usize = size_of::<usize>() + 1;
+    let bytes = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) if items.is_empty() => 0,
+        Value::Array(items) => items.len().max(4).next_power_of_two() * size_of::<Value>(),
+        Value::Object(members) if members.is_empty() => 0,
+        Value::Object(members) => {
+            // Seven of eight places are used at most, three of four.
+            let places = match members.len() {
+                0..=3 => 4,
+                length => (length * 8).div_ceil(7).next_power_of_two(),
+            };
+            let keys: usize = members.keys().map(String::len).sum();
+            places * (MEMBER_BYTES + PLACE_BYTES) + keys
+        }
+    };
+    let below: u64 = match value {
+        Value::Array(items) => items.iter().map(held_bytes).sum(),
+        Value::Object(members) => members.values().map(held_bytes).sum(),
+        _ => 0,
+    };
+    bytes as u64 + below
+}
+
 /// A value as text, the same for equal values.
 pub fn in_order(value: &Value) -> String {
     if !value.is_object() && !value.is_array() {

@@ -277,11 +277,11 @@ limits! {
     schema_depth_max: Count = Count(32), Count(4) => Count(32);
     /// One `pattern` in a JSON Schema.
     schema_pattern_bytes_max: Bytes = Bytes(4 * KIB), Bytes(16) => Bytes(4 * KIB);
-    /// Memory of one JSON Schema with every `$ref` expanded.
-    schema_expanded_bytes_max: Bytes = Bytes(4 * MIB), Bytes(4 * KIB) => Bytes(64 * MIB);
+    /// Memory of one JSON Schema, compiled with every `$ref` expanded.
+    schema_expanded_bytes_max: Bytes = Bytes(12 * MIB), Bytes(4 * KIB) => Bytes(64 * MIB);
     /// Memory of all patterns of one JSON Schema, compiled.
     schema_patterns_bytes_max: Bytes = Bytes(4 * MIB), Bytes(4 * KIB) => Bytes(64 * MIB);
-    /// Memory of all schemas of one registration, expanded, with their patterns.
+    /// Memory of all schemas of one registration, compiled, with their patterns.
     schemas_bytes_max: Bytes = Bytes(32 * MIB), Bytes(64 * KIB) => Bytes(GIB);
     /// CPU time for compiling all schemas of one registration.
     schemas_time_max: Duration = seconds(5), Duration::from_millis(1) => seconds(60);
@@ -306,7 +306,7 @@ limits! {
     /// The same for components of projects that nobody has trusted, which have a cache of their own.
     untrusted_cache_bytes_max: Bytes = Bytes(GIB), Bytes(0) => Bytes(64 * GIB);
     /// Files, scripts and registrations of all plugins of one folder, in a project that nobody has
-    /// trusted.
+    /// trusted: their texts, and the memory of their schemas as they were read.
     untrusted_bytes_max: Bytes = Bytes(256 * MIB), Bytes(64 * KIB) => Bytes(16 * GIB);
     /// Code of all plugins of such a folder, compiled.
     untrusted_code_bytes_max: Bytes = Bytes(512 * MIB), Bytes(64 * KIB) => Bytes(64 * GIB);
@@ -315,7 +315,7 @@ limits! {
     /// What the plugins of such a folder take to register, together, as far as one takes more than a
     /// fifth of `register_time_max`; then a twenty-fifth of that is left to each, until 25 were stopped.
     untrusted_register_time_max: Duration = seconds(10), Duration::from_millis(1) => seconds(600);
-    /// Memory of all schemas of such a folder's plugins.
+    /// Memory of all schemas of such a folder's plugins, compiled, with their patterns.
     untrusted_schemas_bytes_max: Bytes = Bytes(128 * MIB), Bytes(64 * KIB) => Bytes(4 * GIB);
     /// CPU time for compiling all schemas of such a folder's plugins.
     untrusted_schemas_time_max: Duration = seconds(20), Duration::from_millis(1) => seconds(600);

@@ -19,6 +19,8 @@ mod clean;
 mod error;
 mod expand;
 mod format;
+#[cfg(test)]
+mod held;
 mod pattern;
 mod weight;
 

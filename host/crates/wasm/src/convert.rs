@@ -45,6 +45,15 @@ pub(super) struct Registered {
     pub(super) extensions: Vec<(String, String)>,
 }
 
+impl Registered {
+    /// Memory of all schemas as they were read: up to forty times that of their text.
+    pub(super) fn schemas_bytes(&self) -> u64 {
+        let schemas =
+            self.specs.iter().flat_map(|spec| [Some(&spec.parameters), spec.output.as_ref()]);
+        schemas.flatten().map(json::memory_bytes).sum()
+    }
+}
+
 /// Which optional interfaces a component exports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exported {

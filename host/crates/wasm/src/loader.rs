@@ -487,7 +487,9 @@ impl Loader {
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
         })?;
         account.hold(convert::bytes(&registration))?;
-        convert::registration(registration, exported, limits)
+        let registered = convert::registration(registration, exported, limits)?;
+        account.hold(registered.schemas_bytes())?;
+        Ok(registered)
     }
 }
 

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Expensive, SchemaError};
-use toolhost_core::json::Size;
+use toolhost_core::json::memory_bytes;
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Stop;
 
@@ -16,15 +16,21 @@ const NODES_MAX: usize = 4_000;
 const NESTED_MAX: usize = 4;
 /// Depth of the expanded tree, which whoever walks it walks by recursion.
 const DEPTH_MAX: usize = 100;
-/// Memory of one JSON value, without its text.
-const VALUE_BYTES: u64 = size_of::<Value>() as u64;
+/// What the validator holds of one schema, without its keywords: a node, and where it stands.
+const SCHEMA_BYTES: u64 = 320;
+/// What the validator holds of one keyword, without its value, and where it stands.
+const KEYWORD_BYTES: u64 = 320;
+/// Texts that the validator keeps of where a schema or a keyword stands.
+const PLACES: u64 = 2;
+/// Copies of a value that arguments are compared with: itself, and what is made of it to compare.
+const COMPARED_COPIES: u64 = 2;
 
 /// A schema without references.
 pub(super) struct Expanded {
     pub(super) schema: Value,
     /// False if it was cut somewhere, and accepts more than the schema with references.
     pub(super) is_exact: bool,
-    /// Its memory, about.
+    /// The memory of a validator of it, about.
     pub(super) bytes: u64,
 }
 
@@ -58,7 +64,7 @@ struct Expansion<'a> {
     is_spent_by_itself: bool,
     /// Where it is, for errors.
     path: Vec<&'a str>,
-    /// Bytes of the names on the way there.
+    /// Bytes of the names on the way there, in all the texts that say where one thing stands.
     path_bytes: u64,
 }
 
@@ -77,8 +83,10 @@ impl Node {
 
 impl<'a> Expansion<'a> {
     fn node(&mut self, schema: &'a Value, depth: usize) -> Result<Node, SchemaError> {
+        self.charge("", SCHEMA_BYTES + self.path_bytes)?;
         let Value::Object(members) = schema else {
-            return Ok(Node { schema: self.copy("", schema)?, exact: true });
+            let schema = if schema.is_boolean() { schema.clone() } else { self.copy("", schema)? };
+            return Ok(Node { schema, exact: true });
         };
         super::check(self.stop)?;
         self.nodes += 1;
@@ -98,6 +106,7 @@ impl<'a> Expansion<'a> {
                 }
                 "pattern" => {
                     self.check_pattern(value.as_str().unwrap_or_default())?;
+                    self.charge(key, KEYWORD_BYTES + self.path_bytes)?;
                     expanded.insert(key.clone(), self.copy(key, value)?);
                 }
                 "$defs" | "definitions" => {}
@@ -130,7 +139,7 @@ impl<'a> Expansion<'a> {
             }
         }
         if depth > 0 && members.get("nullable") == Some(&Value::Bool(true)) {
-            self.charge("nullable", 4 * VALUE_BYTES)?;
+            self.charge("nullable", 2 * (SCHEMA_BYTES + KEYWORD_BYTES))?;
             expanded = nullable(expanded);
         }
         Ok(Node { schema: Value::Object(expanded), exact })
@@ -143,13 +152,12 @@ impl<'a> Expansion<'a> {
         depth: usize,
     ) -> Result<(Value, bool), SchemaError> {
         // The validator keeps the place of each keyword, and of each schema, as a text of its own.
-        self.charge(key, VALUE_BYTES + key.len() as u64 + self.path_bytes)?;
+        self.charge(key, KEYWORD_BYTES + self.path_bytes)?;
         match value {
             Value::Array(schemas) if is_list(key) => {
                 let mut exact = true;
                 let mut expanded = Vec::new();
                 for schema in schemas {
-                    self.charge(key, VALUE_BYTES + self.path_bytes)?;
                     let node = self.node(schema, depth + 1)?;
                     exact &= node.exact;
                     expanded.push(node.schema);
@@ -164,7 +172,7 @@ impl<'a> Expansion<'a> {
                         self.check_pattern(name)?;
                     }
                     self.enter(name);
-                    self.charge(key, VALUE_BYTES + name.len() as u64 + self.path_bytes)?;
+                    self.charge(key, name.len() as u64)?;
                     let node = self.node(schema, depth + 1)?;
                     self.leave();
                     exact &= node.exact;
@@ -190,7 +198,7 @@ impl<'a> Expansion<'a> {
             return Err(SchemaError::Remote(super::cut(target)));
         };
         // Following it takes time as well.
-        self.charge("$ref", VALUE_BYTES + target.len() as u64 + self.path_bytes)?;
+        self.charge("$ref", KEYWORD_BYTES + target.len() as u64 + self.path_bytes)?;
         let schema = self
             .root
             .pointer(pointer)
@@ -208,12 +216,12 @@ impl<'a> Expansion<'a> {
 
     fn enter(&mut self, name: &'a str) {
         self.path.push(name);
-        self.path_bytes += name.len() as u64 + 1;
+        self.path_bytes += PLACES * (name.len() as u64 + 1);
     }
 
     fn leave(&mut self) {
         let left = self.path.pop();
-        self.path_bytes -= left.map_or(0, |name| name.len() as u64 + 1);
+        self.path_bytes -= left.map_or(0, |name| PLACES * (name.len() as u64 + 1));
     }
 
     /// Copies a value that is no schema.
@@ -223,7 +231,8 @@ impl<'a> Expansion<'a> {
     }
 
     fn charge_value(&mut self, key: &str, value: &Value) -> Result<(), SchemaError> {
-        self.charge(key, memory(value))
+        let copies = if matches!(key, "enum" | "const") { COMPARED_COPIES } else { 1 };
+        self.charge(key, copies * memory_bytes(value))
     }
 
     fn charge(&mut self, keyword: &str, bytes: u64) -> Result<(), SchemaError> {
@@ -261,12 +270,6 @@ impl<'a> Expansion<'a> {
         }
         Ok(())
     }
-}
-
-/// Memory of a value, about.
-pub(super) fn memory(value: &Value) -> u64 {
-    let size = Size::of(value);
-    size.nodes.saturating_mul(VALUE_BYTES).saturating_add(size.bytes)
 }
 
 /// A schema that takes null as well, as OpenAPI says it with `nullable`.

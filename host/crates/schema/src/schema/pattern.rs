@@ -16,7 +16,9 @@ use toolhost_core::runtime::Stop;
 /// Memory of one compiled `pattern`, and of its cache.
 pub(super) const PATTERN_MEMORY_BYTES_MAX: usize = 1 << 20;
 /// What a matcher keeps of one automaton: itself, its reverse, and a cache for running it.
-const COPIES: u64 = 4;
+const COPIES: u64 = 6;
+/// What a matcher holds beside, however short its pattern is.
+const MATCHER_BYTES: u64 = 6 << 10;
 /// What is said of a pattern that was not looked at; such a schema is not compiled.
 const STATES_UNKNOWN: u64 = 100_000;
 
@@ -121,7 +123,11 @@ impl Patterns {
         compiler.configure(thompson::Config::new().nfa_size_limit(Some(size_max)));
         match compiler.build(&translated) {
             Ok(automaton) => {
-                self.bytes += automaton.memory_usage() as u64 * COPIES;
+                // A prefix, a word or a choice of words is compared as text, without an automaton.
+                self.bytes += match jsonschema_regex::analyze_pattern(pattern) {
+                    Some(_) => pattern.len() as u64,
+                    None => MATCHER_BYTES + automaton.memory_usage() as u64 * COPIES,
+                };
                 self.states.insert(pattern.to_owned(), automaton.states().len() as u64);
                 Ok(())
             }

@@ -14,10 +14,10 @@ use std::ops::AddAssign;
 
 use serde_json::{Map, Value};
 
-use super::expand::{is_map, memory};
+use super::expand::is_map;
 use super::pattern::Patterns;
 use super::{Expensive, SchemaError};
-use toolhost_core::json::Size;
+use toolhost_core::json::{Size, memory_bytes};
 
 /// The most nodes that a validator may be compiled of. Without `unevaluatedProperties` and
 /// `unevaluatedItems` there are as many as in the schema.
@@ -197,7 +197,7 @@ impl<'a> Scale<'a> {
             self.path.push(key);
             let before = cost.checked.most().sum();
             if matches!(key.as_str(), "not" | "pattern" | "required" | "dependentRequired") {
-                self.quoted_bytes = self.quoted_bytes.max(memory(value));
+                self.quoted_bytes = self.quoted_bytes.max(memory_bytes(value));
             }
             match key.as_str() {
                 "properties" => {
