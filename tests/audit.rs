@@ -57,7 +57,7 @@ fn hostile() -> Lab {
 async fn a_call_says_what_it_used_and_was_refused() {
     let lab = hostile();
     let variables =
-        toolhost_policy::authority::Variables([("GIVEN".to_owned(), "x".to_owned())].into());
+        toolhost_policy::capability::Variables([("GIVEN".to_owned(), "x".to_owned())].into());
     let host = Host::start(HostSettings { variables, ..lab.settings() }).expect("a host");
     host.loaded().await;
     let steps = json!({ "steps": [

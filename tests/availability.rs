@@ -12,7 +12,7 @@ use toolhost_core::limits::Limits;
 use toolhost_core::tool::{CallError, Invocation, Meter, Tool, ToolOutput, ToolSpec};
 use toolhost_kernel::availability::Availability;
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 
 use crate::registry::{registration, registry, spec};
 use crate::support::{Lab, answer, made};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use toolhost_core::limits::Limits;
 use toolhost_egress::{Egress, EgressSettings, Times};
-use toolhost_policy::authority::address::Reach;
+use toolhost_policy::capability::address::Reach;
 
 use server::{Names, Peer, Server, at, client, egress, endless, get, root, shown, tls, whole};
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Call;
-use toolhost_policy::authority::OwnFolder;
+use toolhost_policy::capability::OwnFolder;
 use toolhost_state::trust_store;
 use toolhost_wasm::{DirectoryRules, digest};
 

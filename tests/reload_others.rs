@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolhost::Host;
 use toolhost::HostSettings;
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::{Renewed, SourceStatus, Status};
 use toolhost_state::{config, trust_store};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::HostSettings;
 use toolhost_core::text;
 use toolhost_core::tool::PluginId;
-use toolhost_policy::authority::DirGrant;
+use toolhost_policy::capability::DirGrant;
 use toolhost_sources::reload::{self, Remembered};
 
 /// Directories that are named.

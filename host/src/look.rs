@@ -14,7 +14,7 @@ use toolhost_kernel::dispatch::Dispatch;
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::{Owners, Registry, SourceReport};
 use toolhost_kernel::session::Session;
-use toolhost_policy::authority::Grants;
+use toolhost_policy::capability::Grants;
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::PluginConfig;
 use toolhost_state::store::Stores;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::kept;
 use toolhost_egress::EgressSettings;
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::{Folder, Gate, Reread};
 use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Lock};

@@ -8,7 +8,7 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use toolhost_egress::{Body, SendError, Times};
-use toolhost_policy::authority::address::Reach;
+use toolhost_policy::capability::address::Reach;
 
 use super::server::{Names, Server, at, client, egress, endless, get, shown, whole};
 

@@ -6,7 +6,7 @@ use http::header::{HOST, HeaderName, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use toolhost_egress::Times;
-use toolhost_policy::authority::address::Reach;
+use toolhost_policy::capability::address::Reach;
 
 use super::OK;
 use super::server::{Server, at, client, get, shown, whole};

@@ -20,7 +20,7 @@ use toolhost_kernel::dispatch::Dispatch;
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::{Owners, Registry};
 use toolhost_kernel::session::Session;
-use toolhost_policy::authority::{Grants, Kind};
+use toolhost_policy::capability::{Grants, Kind};
 use toolhost_policy::diff::{Surface, differences};
 use toolhost_policy::review::{Texts, suspicions};
 use toolhost_schema::arguments;

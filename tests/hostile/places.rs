@@ -13,7 +13,7 @@ use serde_json::json;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Call;
-use toolhost_policy::authority::DirGrant;
+use toolhost_policy::capability::DirGrant;
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{self as plugin, DirectoryRules};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Origin};
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;

@@ -18,7 +18,7 @@ use toolhost_author::{
     self as author, BuildRequest, CheckRequest, Checked, CheckedTool, Level, Stage,
 };
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority;
+use toolhost_policy::capability;
 use toolhost_sources::reload;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::LockError;
@@ -141,7 +141,7 @@ async fn targets(
         let failure = Failure::usage(format!("{} files have the id `{id}`", found.len()));
         return Err(found.iter().fold(failure, |failure, (candidate, _)| {
             let path = candidate.path.display().to_string();
-            let path = authority::quoted(&path);
+            let path = capability::quoted(&path);
             failure.hint(format!("name the one you mean: `toolhost check {path}`"))
         }));
     }

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::home::Home;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::{DirGrant, Grants};
+use toolhost_policy::capability::{DirGrant, Grants};
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::{self, Config, ConfigError, PluginConfig, Share};
 use toolhost_state::trust_store::{self, Lock, LockError};

@@ -16,7 +16,7 @@ use toolhost_author::Toolchain;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_kernel::definitions::Listed;
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::authority::quoted;
+use toolhost_policy::capability::quoted;
 use toolhost_policy::toolset::Toolsets;
 use toolhost_schema::schema::Format;
 use toolhost_sources::reload::{self, Folder, SourceStatus};

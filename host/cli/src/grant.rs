@@ -19,7 +19,7 @@ use toolhost as host;
 use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::{self, Access, DirGrant, Grants, Kind};
+use toolhost_policy::capability::{self, Access, DirGrant, Grants, Kind};
 use toolhost_sources::reload::{self, Trusted};
 use toolhost_state::audit::{Event, Granted};
 use toolhost_state::trust_store::{Agreed, Pin};
@@ -154,7 +154,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     }
     let digest = loaded.facts.digest.to_string();
     let wanted = Wanted {
-        words: &authority::quoted(&given.plugin),
+        words: &capability::quoted(&given.plugin),
         place: &place,
         digest: &digest,
         is_suspect: !reload::suspect(&loaded).is_empty(),
@@ -208,7 +208,7 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
         return Err(Failure::usage(format!(
             "plugin:{id} only asks to read that: `--dir {dir}` would give it no more than `ro`"
         ))
-        .hint(format!("grant `--dir {}`", authority::quoted(&read.to_string())))
+        .hint(format!("grant `--dir {}`", capability::quoted(&read.to_string())))
         .hint("to grant it all the same, ahead of a need, add `--anyway`"));
     }
     let needs = &loaded.registration.needs;
@@ -216,7 +216,7 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
         Kind::ALL.into_iter().filter(|kind| !unasked.texts(*kind).is_empty()).collect();
     let flags = unasked.flags().join("` and `");
     let failure = Failure::usage(match kinds.as_slice() {
-        [kind] if !authority::asks_for(needs, *kind) => {
+        [kind] if !capability::asks_for(needs, *kind) => {
             format!("plugin:{id} asks for no {}, so `{flags}` would give it nothing", kind.noun())
         }
         _ => format!("plugin:{id} does not ask for that: `{flags}` would give it nothing"),

@@ -20,7 +20,7 @@ use toolhost::HostSettings;
 use toolhost_author::Places;
 use toolhost_core::tool::Origin;
 use toolhost_egress::EgressSettings;
-use toolhost_policy::authority::{Grants, Variables};
+use toolhost_policy::capability::{Grants, Variables};
 use toolhost_sources::reload::{Folder, Remembered, Renewed};
 use toolhost_state::config::{self, Config};
 use toolhost_state::read::{self, Place, Problem, ReadError};

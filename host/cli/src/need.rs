@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::inspect::need_line;
 use toolhost_core::tool::Need;
-use toolhost_policy::authority::{self, Grants, HookGrant, HttpGrant, Kind};
+use toolhost_policy::capability::{self, Grants, HookGrant, HttpGrant, Kind};
 
 /// Says of each need for which nothing is granted what it is, and how to grant it: `words` is what
 /// commands call the plugin.
@@ -43,7 +43,7 @@ fn flags(need: &Need, grants: &Grants) -> Option<Vec<String>> {
         }
         Kind::Env => texts(&value["names"]),
         Kind::Secrets => {
-            let asked = authority::asked_secrets(std::slice::from_ref(need));
+            let asked = capability::asked_secrets(std::slice::from_ref(need));
             asked.iter().map(ToString::to_string).collect()
         }
         Kind::Kv => vec!["kv".to_owned()],

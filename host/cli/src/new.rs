@@ -12,7 +12,7 @@ use super::source;
 use super::ui::{self, Ui};
 use toolhost_author::{self as author, Language, ScaffoldError, ScaffoldRequest, Scaffolded};
 use toolhost_core::text;
-use toolhost_policy::authority::quoted;
+use toolhost_policy::capability::quoted;
 use toolhost_sources::reload;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::{self, Consent};

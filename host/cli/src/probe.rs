@@ -17,7 +17,7 @@ use super::ui::Ui;
 use toolhost::{self as host, HostSettings, Probed};
 use toolhost_core::text;
 use toolhost_core::tool::{Call, Class, PluginId};
-use toolhost_policy::authority::{self, Grants, Kind};
+use toolhost_policy::capability::{self, Grants, Kind};
 use toolhost_wasm::script;
 use tried::Tried;
 
@@ -143,7 +143,7 @@ fn words(
     }
     let file = file.display().to_string();
     let file = if file.contains('/') { file } else { format!("./{file}") };
-    Ok(authority::quoted(&file))
+    Ok(capability::quoted(&file))
 }
 
 fn show(
@@ -213,15 +213,15 @@ fn show(
     let flags: Vec<String> = all
         .iter()
         .map(|(kind, text)| {
-            format!("--with {}", toolhost_policy::authority::quoted(&with(*kind, text)))
+            format!("--with {}", toolhost_policy::capability::quoted(&with(*kind, text)))
         })
         .collect();
     ui.line("\nTo let it come further in another probe:")?;
     ui.line(&format!(
         "  toolhost probe {} {} {} {}",
-        toolhost_policy::authority::quoted(&given.file.display().to_string()),
-        toolhost_policy::authority::quoted(&given.tool),
-        toolhost_policy::authority::quoted(&given.arguments),
+        toolhost_policy::capability::quoted(&given.file.display().to_string()),
+        toolhost_policy::capability::quoted(&given.tool),
+        toolhost_policy::capability::quoted(&given.arguments),
         flags.join(" ")
     ))?;
     let flags: Vec<String> = all.iter().map(|(kind, text)| kind.flag_for(text)).collect();

@@ -12,7 +12,7 @@ use super::ui::Ui;
 use super::{Global, loaded_anew};
 use toolhost::HostSettings;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
-use toolhost_policy::authority;
+use toolhost_policy::capability;
 use toolhost_sources::reload::{self, Folder, RollbackError, SourceStatus};
 use toolhost_state::store::Builds;
 use toolhost_state::trust_store;
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let found = find(ui, &home, global, given).await?;
-    let (id, words) = (&found.id, authority::quoted(&given.plugin));
+    let (id, words) = (&found.id, capability::quoted(&given.plugin));
     if given.list {
         return list(ui, &home, id, &found);
     }

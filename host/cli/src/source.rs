@@ -13,7 +13,7 @@ use super::home::{CONFIG_FILE, Home, read_project};
 use super::new::BUILT_FROM;
 use super::ui::{self, Ui};
 use toolhost_core::tool::Origin;
-use toolhost_policy::authority::quoted;
+use toolhost_policy::capability::quoted;
 use toolhost_sources::reload::{self, Folder};
 use toolhost_state::config;
 use toolhost_state::read::Place;

@@ -11,7 +11,7 @@ use clap::{Args, Command, CommandFactory, FromArgMatches};
 
 use super::{Arguments, Global};
 use toolhost_core::text;
-use toolhost_policy::authority::quoted;
+use toolhost_policy::capability::quoted;
 
 /// The flags of [`Global`]: those of a command that loads plugins and answers.
 const ALL: &[&str] = &["plugins", "config", "json", "verbose"];

@@ -9,7 +9,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use toolhost_policy::authority::Kind;
+use toolhost_policy::capability::Kind;
 use toolhost_state::trust_store::{Agreed, Pin};
 
 const SEEDS: u64 = 250;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use toolhost::Probed;
 use toolhost_core::tool::Refusal;
-use toolhost_policy::authority::{self, DirGrant, Grants, Kind, paths};
+use toolhost_policy::capability::{self, DirGrant, Grants, Kind, paths};
 use toolhost_wasm::{DirectoryRules, narrowest_directory, proposed_grant};
 
 /// What a tool tried in vain.
@@ -41,7 +41,7 @@ impl<'a> Tried<'a> {
                 Some((Kind::Dirs, text)) => known
                     .narrowest(&refusal.what, &text)
                     .filter(|grant| {
-                        let asked = authority::access(&probed.needs, tool, grant);
+                        let asked = capability::access(&probed.needs, tool, grant);
                         asked.is_some_and(|asked| asked >= grant.access)
                     })
                     .map(|grant| (Kind::Dirs, grant.to_string())),

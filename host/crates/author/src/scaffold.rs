@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use toolhost_core::text;
 use toolhost_core::tool::PluginId;
-use toolhost_policy::authority::quoted;
+use toolhost_policy::capability::quoted;
 use toolhost_state::read::Place;
 
 /// Bytes of a file that says what an SDK's package is called.

@@ -19,7 +19,7 @@ use super::error::{self, RootError, SendError};
 use super::pool::Connection;
 use super::request::{Host, Target};
 use super::resolve::Resolver;
-use toolhost_policy::authority::address::{self, Reach};
+use toolhost_policy::capability::address::{self, Reach};
 
 /// Addresses of one name that are tried; all are checked.
 const ADDRESSES_TRIED_MAX: usize = 8;

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{self, CertificateError};
 
 use super::request::Host;
 use toolhost_core::text;
-use toolhost_policy::authority::address::{self, AddressKind, Reach};
+use toolhost_policy::capability::address::{self, AddressKind, Reach};
 
 /// Characters of a text that was written elsewhere.
 const WORDS_CHARS_MAX: usize = 200;

@@ -31,7 +31,7 @@ use tokio_rustls::rustls;
 
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Home;
-use toolhost_policy::authority::address::Reach;
+use toolhost_policy::capability::address::Reach;
 
 pub use error::{RootError, SendError};
 pub use resolve::{Resolver, SystemResolver};

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::body::Upload;
 use super::request::Target;
-use toolhost_policy::authority::address::Reach;
+use toolhost_policy::capability::address::Reach;
 
 /// How long a connection waits: servers give up sooner or later than this, mostly later.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(30);

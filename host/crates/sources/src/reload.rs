@@ -33,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use toolhost_core::tool::{Need, Origin, PluginId, SourceId};
 use toolhost_kernel::registry::Owners;
-use toolhost_policy::authority::Grants;
+use toolhost_policy::capability::Grants;
 use toolhost_policy::diff::Outline;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::{self, Known, Lock, LockError, Owner};

@@ -69,7 +69,7 @@ use toml_edit::Document;
 use reader::{Key, Reader};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::Grants;
+use toolhost_policy::capability::Grants;
 use toolhost_policy::guardrails::GuardrailSettings;
 use toolhost_policy::toolset::{Platform, UserToolset};
 

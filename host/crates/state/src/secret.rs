@@ -24,7 +24,7 @@ pub use keyring::Keyring;
 pub use redact::{RedactStream, Redactor};
 pub use store::{Kept, Place, SECRETS_FILE, SecretStore};
 
-use toolhost_policy::authority;
+use toolhost_policy::capability;
 
 /// The shortest value in bytes. Shorter ones occur by chance, and redacting them would tear
 /// holes into what has nothing to do with them.
@@ -175,7 +175,7 @@ pub enum SecretError {
 /// # Errors
 /// If it is empty, longer than 128 bytes, or has other characters than `A-Z a-z 0-9 _`.
 pub fn check_name(name: &str) -> Result<(), SecretError> {
-    authority::check_variable(name).map_err(|_| SecretError::Name)
+    capability::check_variable(name).map_err(|_| SecretError::Name)
 }
 
 #[cfg(test)]

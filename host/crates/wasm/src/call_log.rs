@@ -10,7 +10,7 @@ use super::secrets::PluginSecrets;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, Refusal};
-use toolhost_policy::authority::{Access, DirGrant, Kind, Sides};
+use toolhost_policy::capability::{Access, DirGrant, Kind, Sides};
 
 /// Characters of what was asked for, in a refusal.
 const WHAT_CHARS_MAX: usize = 200;

@@ -10,8 +10,8 @@ use cap_std::fs::Dir;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use toolhost_core::text;
-use toolhost_policy::authority::paths::Place;
-use toolhost_policy::authority::{self, Access, DirGrant, OwnFolder};
+use toolhost_policy::capability::paths::Place;
+use toolhost_policy::capability::{self, Access, DirGrant, OwnFolder};
 
 /// An open directory and what may be done there.
 #[derive(Clone, Debug)]
@@ -54,8 +54,8 @@ impl DirectoryRules {
 
     /// Says why a directory, named without links, may not be granted.
     fn refusal(&self, path: &Path, access: Access) -> Option<String> {
-        let names = authority::names(path, &mounts());
-        names.iter().find_map(|name| authority::refusal(name, access, &self.own))
+        let names = capability::names(path, &mounts());
+        names.iter().find_map(|name| capability::refusal(name, access, &self.own))
     }
 
     /// Tells whether a directory is all that some user has, or that all users have.
@@ -78,7 +78,7 @@ impl DirectoryRules {
         let below = below.filter_map(|entry| entry.file_name().into_string().ok());
         // What needs no quotes, and is not hidden.
         let mut below: Vec<String> = below
-            .filter(|name| !name.starts_with('.') && authority::quoted(name) == *name)
+            .filter(|name| !name.starts_with('.') && capability::quoted(name) == *name)
             .collect();
         below.sort();
         let may = |name: &String| self.refusal(&path.join(name), Access::Write).is_none();
@@ -192,8 +192,8 @@ pub fn proposed(grant: &DirGrant, rules: &DirectoryRules) -> Result<(), String> 
     }
     let Err(error) = check(grant, rules) else { return Ok(()) };
     let real = fs::canonicalize(&grant.host).unwrap_or_default();
-    let mut names = authority::names(&real, &mounts()).into_iter();
-    Err(match names.find_map(|name| authority::refusal_within(&name, grant.access, &rules.own)) {
+    let mut names = capability::names(&real, &mounts()).into_iter();
+    Err(match names.find_map(|name| capability::refusal_within(&name, grant.access, &rules.own)) {
         Some(reason) => reason,
         None => error,
     })

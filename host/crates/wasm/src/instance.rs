@@ -27,7 +27,7 @@ use toolhost_core::tool::{
     CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec,
 };
 use toolhost_egress::Client;
-use toolhost_policy::authority::{self, Access, DirGrant, Kind, Variables};
+use toolhost_policy::capability::{self, Access, DirGrant, Kind, Variables};
 use toolhost_state::store::Kv;
 
 /// A plugin: what it runs, and what all that it runs share.
@@ -301,7 +301,7 @@ impl PluginTool {
             let grant = DirGrant::parse(text, None).map_err(|error| denied(error.to_string()))?;
             let needs = self.plugin.authority.get().map(|authority| &authority.needs);
             let tool = self.spec.name.as_str();
-            let access = needs.and_then(|needs| authority::access(needs, tool, &grant));
+            let access = needs.and_then(|needs| capability::access(needs, tool, &grant));
             let access = access.ok_or_else(|| {
                 denied(format!(
                     "`{tool}` of plugin:{} does not ask for the directory {}, so it is not granted",

@@ -15,7 +15,7 @@ use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::script::Language;
 use toolhost_core::tool::{Need, Origin, Registration, Rejection, SourceId, Tool, ToolSpec};
-use toolhost_policy::authority::{self, DirGrant, Exclusive, Grants, Kind};
+use toolhost_policy::capability::{self, DirGrant, Exclusive, Grants, Kind};
 
 /// A plugin that loaded.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Loaded {
         let specs = self.registration.tools.iter().map(|tool| tool.spec());
         let tools: Vec<_> =
             specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
-        authority::only_read(&self.registration.needs, &tools, grants)
+        capability::only_read(&self.registration.needs, &tools, grants)
     }
 
     /// Like [`Loaded::grant`], of a plugin that commands call something else than its id, since others have that.
@@ -85,7 +85,7 @@ impl Loaded {
                 Kind::Dirs => !directories.is_empty(),
                 kind => !grants.texts(kind).is_empty(),
             };
-            let asked = authority::asks_for(&needs, kind)
+            let asked = capability::asks_for(&needs, kind)
                 || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
             if given && (!asked || kind == Kind::Hooks && !has_hooks) {
                 let what = kind.noun();
@@ -101,7 +101,7 @@ impl Loaded {
         problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
         let given = Given { words, grants, directories: &directories, values, exclusive, store };
         let hears =
-            has_hooks && authority::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
+            has_hooks && capability::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
         let authority = Authority::new(needs, specs(), &given);
         if self.prepared.authority.set(authority).is_ok() && hears {
             self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));

@@ -31,7 +31,7 @@ use toolhost_core::scheduler::{SourceKey, Turn};
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 use toolhost_state::read::Place;
 use toolhost_state::store::Stores;
 

@@ -17,7 +17,7 @@ use super::store::{self, Guest, GuestStore};
 use toolhost_core::scheduler::Full;
 use toolhost_core::text;
 use toolhost_core::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
-use toolhost_policy::authority;
+use toolhost_policy::capability;
 
 /// Where the optional interfaces are in a component, if it exports them.
 #[derive(Clone)]
@@ -253,7 +253,7 @@ impl Hooks for PluginHooks {
         self.0
             .authority
             .get()
-            .is_some_and(|held| authority::hears(&held.needs, &held.grants.hooks, event, tool))
+            .is_some_and(|held| capability::hears(&held.needs, &held.grants.hooks, event, tool))
     }
 
     fn request<'a>(

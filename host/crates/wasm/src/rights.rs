@@ -8,7 +8,7 @@ use super::directories::Directory;
 use super::instance::Values;
 use super::secrets::PluginSecrets;
 use toolhost_core::tool::{Need, ToolSpec};
-use toolhost_policy::authority::{
+use toolhost_policy::capability::{
     self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides,
 };
 use toolhost_state::store::Kv;
@@ -36,20 +36,20 @@ impl Rights {
     fn new(needs: &[Need], requires_env: &[String], tool: &str, given: &Given<'_>) -> Rights {
         let Given { words, grants, directories, values, exclusive, store } = given;
         let directories = directories.iter().filter_map(|directory| {
-            Some((directory.clone(), authority::access(needs, tool, &directory.grant)?))
+            Some((directory.clone(), capability::access(needs, tool, &directory.grant)?))
         });
         let names =
-            authority::variables(needs, requires_env, tool, |name| grants.env.contains(name));
+            capability::variables(needs, requires_env, tool, |name| grants.env.contains(name));
         let variable =
             |name: String| values.variables.0.get(&name).cloned().map(|value| (name, value));
         let asks = Kind::ALL.into_iter();
         let asks: Vec<Kind> =
-            asks.filter(|kind| authority::asks_for_tool(needs, *kind, tool)).collect();
+            asks.filter(|kind| capability::asks_for_tool(needs, *kind, tool)).collect();
         let has_store = grants.kv && asks.contains(&Kind::Kv);
         let mut variables_lacking =
-            authority::variables(needs, requires_env, tool, |name| !names.contains(name));
+            capability::variables(needs, requires_env, tool, |name| !names.contains(name));
         // A secret of that name will do.
-        let secrets = authority::asked_secrets(needs);
+        let secrets = capability::asked_secrets(needs);
         variables_lacking.retain(|name| !secrets.iter().any(|asked| asked.name == *name));
         Rights {
             asks,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use toolhost_core::tool::{CallError, Content, ToolOutput};
-use toolhost_policy::authority::SecretGrant;
+use toolhost_policy::capability::SecretGrant;
 use toolhost_state::secret::{Redactor, SecretValue, VALUE_BYTES_MIN};
 
 /// Values of secrets, by name. Shown without the values.

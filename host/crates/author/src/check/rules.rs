@@ -10,7 +10,7 @@ use super::{Finding, Level};
 use toolhost_core::text::suspect;
 use toolhost_core::tool::{Need, Registration, ToolSpec};
 use toolhost_kernel::registry::SourceReport;
-use toolhost_policy::authority::{self, Kind};
+use toolhost_policy::capability::{self, Kind};
 use toolhost_policy::review::{Suspicion, Texts, suspicions};
 use toolhost_policy::toolset;
 use toolhost_wasm::Facts;
@@ -57,7 +57,7 @@ pub(super) fn findings(declared: &Declared<'_>) -> Vec<Finding> {
     // Hooks are of use without a tool.
     let does_nothing = registration.tools.is_empty()
         && report.rejected.is_empty()
-        && !authority::asks_for(&registration.needs, Kind::Hooks);
+        && !capability::asks_for(&registration.needs, Kind::Hooks);
     if does_nothing {
         let message = "it registers no tool";
         found.push(Finding::new(Level::Warning, "tools", "plugin", message, "register one"));
@@ -223,7 +223,7 @@ fn named_variables(needs: &[Need]) -> BTreeSet<String> {
         let names = value["names"].as_array().cloned().unwrap_or_default();
         names.into_iter().filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
     });
-    let secrets = authority::asked_secrets(needs).into_iter().map(|secret| secret.name);
+    let secrets = capability::asked_secrets(needs).into_iter().map(|secret| secret.name);
     names.chain(secrets).collect()
 }
 
@@ -235,7 +235,7 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
     let needs = &registration.needs;
     let has_runtime = facts.toolchain.runtime.is_some();
     let imports = |start: &str| facts.imports.iter().find(|name| name.starts_with(start));
-    let asks = |kind: Kind| authority::asks_for(needs, kind);
+    let asks = |kind: Kind| capability::asks_for(needs, kind);
     for (start, kind) in USES {
         match imports(start) {
             // A runtime brings everything along, and a standard library brings files.

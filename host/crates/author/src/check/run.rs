@@ -14,7 +14,7 @@ use toolhost_kernel::dispatch::Dispatch;
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::{Owners, Registry, SourceReport};
 use toolhost_kernel::session::Session;
-use toolhost_policy::authority::{Grants, Kind};
+use toolhost_policy::capability::{Grants, Kind};
 use toolhost_schema::schema::{Definition, Format, tokens};
 use toolhost_state::audit::Audit;
 use toolhost_state::store::Stores;

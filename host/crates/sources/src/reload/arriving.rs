@@ -12,7 +12,7 @@ use super::source::Source;
 use super::trust_policy::Case;
 use toolhost_core::tool::{Origin, SourceId, ToolName};
 use toolhost_kernel::registry::{self, Catalog, Owners};
-use toolhost_policy::authority::{self, HookGrant};
+use toolhost_policy::capability::{self, HookGrant};
 use toolhost_state::config::Config;
 use toolhost_wasm::{LoadAs, Standing};
 
@@ -116,7 +116,7 @@ impl Arriving {
         });
         let matters = |coming: &Coming| {
             let Coming { source, origin, rank, names, hooks, may_override } = coming;
-            let covers = hooks.iter().any(|hook| authority::fits(&hook.tools, tool));
+            let covers = hooks.iter().any(|hook| capability::fits(&hook.tools, tool));
             let skeleton = name.as_ref().map(ToolName::skeleton);
             let may_have = match (names, &skeleton) {
                 (Some(names), Some(skeleton)) => names.contains(skeleton),
@@ -152,7 +152,7 @@ pub(super) fn begin_with(
         let has_it =
             is_recalled || skeleton.as_ref().is_some_and(|skeleton| names.contains(skeleton));
         is_known |= has_it;
-        if has_it || case.hooks().any(|hook| authority::fits(&hook.tools, tool)) {
+        if has_it || case.hooks().any(|hook| capability::fits(&hook.tools, tool)) {
             found.push(path.clone());
         } else if source.found.origin != Origin::Project {
             rest.push(path.clone());

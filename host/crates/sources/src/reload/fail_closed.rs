@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use toolhost_core::tool::{
     Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Origin, PluginId, Registration, SourceId,
 };
-use toolhost_policy::authority::{self, HookGrant};
+use toolhost_policy::capability::{self, HookGrant};
 
 /// Stands for the hooks of a plugin that is pending, damaged or gone.
 pub(super) struct MissingHooks {
@@ -51,7 +51,7 @@ fn gone<T: Send + 'static>() -> BoxFuture<'static, Result<T, String>> {
 
 impl Hooks for MissingHooks {
     fn hears(&self, event: HookEvent, tool: &str) -> bool {
-        self.grants.iter().any(|grant| grant.event == event && authority::fits(&grant.tools, tool))
+        self.grants.iter().any(|grant| grant.event == event && capability::fits(&grant.tools, tool))
     }
 
     fn are_missing(&self) -> bool {

@@ -14,7 +14,7 @@ use toolhost_core::tool::{
     Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
 };
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::authority::{Exclusive, Grants, HookGrant, Kind};
+use toolhost_policy::capability::{Exclusive, Grants, HookGrant, Kind};
 use toolhost_policy::diff::changes;
 use toolhost_state::config::Config;
 use toolhost_state::store::{Builds, Kept};

@@ -22,7 +22,7 @@ use toolhost_core::limits::Limits;
 use toolhost_core::tool::Usage;
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::Registry;
-use toolhost_policy::authority::Variables;
+use toolhost_policy::capability::Variables;
 use toolhost_state::audit::Audit;
 use toolhost_state::config::Config;
 use toolhost_state::store::Builds;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Ready;
 use super::arriving::Arriving;
 use toolhost_core::tool::{PluginId, SourceId, Usage};
-use toolhost_policy::authority::DirGrant;
+use toolhost_policy::capability::DirGrant;
 use toolhost_wasm::script::{self, Stamp};
 use toolhost_wasm::{LoadError, Phase};
 

@@ -12,7 +12,7 @@ use super::{Pending, Remembered, whose};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress};
-use toolhost_policy::authority::HookGrant;
+use toolhost_policy::capability::HookGrant;
 use toolhost_policy::diff::{Surface, differences, differences_in_outline};
 use toolhost_policy::review::{Suspicion, Texts, suspicions, to_wait_for};
 use toolhost_state::config::{Config, PluginConfig, Update};

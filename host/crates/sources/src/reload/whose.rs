@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Remembered;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId};
-use toolhost_policy::authority::{DirGrant, quoted};
+use toolhost_policy::capability::{DirGrant, quoted};
 use toolhost_state::config::{Config, PluginConfig, Share};
 use toolhost_state::trust_store::Known;
 

@@ -5,7 +5,7 @@ use toml_edit::{Array, DocumentMut, Item, TableLike};
 use super::reader::Key;
 use super::{ConfigError, Share, reader};
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::{Grants, Kind};
+use toolhost_policy::capability::{Grants, Kind};
 
 /// Permissions, though not of a kind.
 const PERMISSIONS: [&str; 2] = ["allow_tool_override", "update"];
@@ -260,7 +260,7 @@ fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
 mod tests {
     use super::*;
     use crate::config::{Config, parse};
-    use toolhost_policy::authority::DirGrant;
+    use toolhost_policy::capability::DirGrant;
 
     #[test]
     fn grants_are_edited_in_place() {

@@ -1,7 +1,7 @@
 //! What is said of one plugin, and how tables that are about the same plugin come together.
 
 use super::Said;
-use toolhost_policy::authority::{Exclusive, Grants};
+use toolhost_policy::capability::{Exclusive, Grants};
 
 /// What an operator says of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{AuditConfig, ConfigError, Said, Update};
 use toolhost_core::limits::{LimitError, Limits};
 use toolhost_core::text;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::authority::{Exclusive, Grants, Kind};
+use toolhost_policy::capability::{Exclusive, Grants, Kind};
 use toolhost_policy::guardrails::{GuardrailSettings, Thresholds};
 use toolhost_policy::toolset::{Platform, UserToolset, check_user};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{PluginConfig, Update};
-use toolhost_policy::authority::{Exclusive, Grants, Kind};
+use toolhost_policy::capability::{Exclusive, Grants, Kind};
 
 /// One table of plugins, as far as it is filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

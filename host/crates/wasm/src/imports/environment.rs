@@ -9,7 +9,7 @@ use wasmtime_wasi::p2::bindings::cli::environment::{self, Host};
 
 use crate::call_log::CallLog;
 use crate::store::Guest;
-use toolhost_policy::authority::Kind;
+use toolhost_policy::capability::Kind;
 
 /// The variables of a guest.
 pub(crate) struct Environment<'a> {

@@ -34,7 +34,7 @@ use crate::store::Guest;
 use listing::{LISTING_BYTES, Listing};
 use streams::{Charged, STREAM_BYTES};
 use stuck::Opening;
-use toolhost_policy::authority::{Access, Kind};
+use toolhost_policy::capability::{Access, Kind};
 
 pub(crate) use names::Names;
 pub(crate) use stuck::StuckOpens;

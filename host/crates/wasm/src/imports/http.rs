@@ -28,7 +28,7 @@ use crate::secrets::PluginSecrets;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Refusal;
 use toolhost_egress::{Body, Client, SendError, Times};
-use toolhost_policy::authority::{HttpRefusal, Kind, Reach, Target, address};
+use toolhost_policy::capability::{HttpRefusal, Kind, Reach, Target, address};
 
 pub(crate) use inject::not_set;
 

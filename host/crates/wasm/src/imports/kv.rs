@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bindings::base::toolhost::plugin::kv::{Error, Host};
 use crate::store::Guest;
-use toolhost_policy::authority::Kind;
+use toolhost_policy::capability::Kind;
 use toolhost_state::store::{Kv, StoreError};
 
 impl Guest {

@@ -4,7 +4,7 @@ use super::http::not_set;
 use crate::bindings::base::toolhost::plugin::secrets::Host;
 use crate::secrets::placeholder;
 use crate::store::Guest;
-use toolhost_policy::authority::{Kind, check_variable};
+use toolhost_policy::capability::{Kind, check_variable};
 
 impl Guest {
     /// Tells whether a secret is there for this tool; if not, the reason is remembered.

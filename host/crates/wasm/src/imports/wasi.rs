@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 
 use crate::directories::DirectoryRules;
 use crate::rights::Rights;
-use toolhost_policy::authority::paths::{self, Meant, Place};
+use toolhost_policy::capability::paths::{self, Meant, Place};
 
 /// Random bytes in one request.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;

@@ -17,8 +17,8 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::{Files, Use};
 use crate::directories::{Directory, DirectoryRules};
-use toolhost_policy::authority::paths::{self, Meant, Place};
-use toolhost_policy::authority::{Access, Kind};
+use toolhost_policy::capability::paths::{self, Meant, Place};
+use toolhost_policy::capability::{Access, Kind};
 
 /// Through these two every other path leads. The C library takes the last of what fits equally
 /// well, and the first slash away, so `.` gets absolute paths too: it drops the slash of a

@@ -6,7 +6,7 @@ use url::form_urlencoded;
 use crate::call_log::CallLog;
 use crate::secrets::{PluginSecrets, placeholder};
 use toolhost_core::tool::Refusal;
-use toolhost_policy::authority::{Kind, SecretGrant, Slot, Target, check_variable};
+use toolhost_policy::capability::{Kind, SecretGrant, Slot, Target, check_variable};
 
 /// How every placeholder begins.
 const PLACEHOLDER: &str = "{{secret:";
