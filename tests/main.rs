@@ -31,6 +31,7 @@ mod kv;
 mod layering;
 mod limits;
 mod loading;
+mod lossless;
 mod memory;
 mod misbehaving;
 mod overload;

@@ -63,7 +63,7 @@ pub(crate) fn configuration(bytes: &[u8]) {
     let one = PluginAddress::in_folder(Path::new("/p"), id.clone());
     let other = PluginAddress::in_folder(Path::new("/q"), id.clone());
     let mut grants = Grants::default();
-    grants.add(Kind::Env, "TOKEN", None).expect("a grant");
+    grants.add(Kind::ENV, "TOKEN", None).expect("a grant");
     if let Ok(project) = config::parse_project(text, &Config::default()) {
         let mut narrowed = Config::default();
         narrowed.narrow(&project);
@@ -77,7 +77,7 @@ pub(crate) fn configuration(bytes: &[u8]) {
     };
     let again = |text: &str| config::parse(text, &Config::default()).expect("what was written");
     let granted = config::with_grants(text, &one, &grants).expect("an edit");
-    assert!(again(&granted).plugins[&one].grants.env.contains(&"TOKEN".to_owned()));
+    assert!(again(&granted).plugins[&one].grants.has(Kind::ENV));
     let all = Grants::default();
     let (revoked, count) = config::without_grants(&granted, &one, &all).expect("an edit");
     assert!(count > 0);

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::home::Home;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::capability::{DirGrant, Grants};
+use toolhost_policy::capability::Grants;
 use toolhost_sources::reload::{self, Remembered};
 use toolhost_state::config::{self, Config, ConfigError, PluginConfig, Share};
 use toolhost_state::trust_store::{self, Lock, LockError};
@@ -164,7 +164,7 @@ impl Books {
         let is_the_only_one = reload::is_the_only_one(plugin, &self.remembered);
         self.rewrite(&plugin.id)?;
         let held = self.said(plugin).grants;
-        let chosen = &as_held(chosen, &held);
+        let chosen = &chosen.as_held(&held);
         check_held(&plugin.id, &held, chosen)?;
         let mut count = 0;
         self.edit(|text| {
@@ -202,7 +202,7 @@ impl Books {
         chosen: &Grants,
     ) -> Result<usize, Failure> {
         let said = self.config.ids.get(id).cloned().unwrap_or_default();
-        let chosen = &as_held(chosen, &said.grants);
+        let chosen = &chosen.as_held(&said.grants);
         check_held(id, &said.grants, chosen)?;
         let mut count = 0;
         self.edit(|text| {
@@ -291,21 +291,6 @@ impl Books {
 fn covers(given: &Grants, held: &Grants) -> bool {
     let given = given.all();
     held.all().iter().all(|grant| given.contains(grant))
-}
-
-/// What is chosen, with directories as they are held: `/x/` is `/x`.
-fn as_held(chosen: &Grants, held: &Grants) -> Grants {
-    let mut chosen = chosen.clone();
-    for dir in &mut chosen.dirs {
-        let is_it = |known: &&DirGrant| {
-            (&known.host, known.access) == (&dir.host, dir.access)
-                && Path::new(&known.guest) == Path::new(&dir.guest)
-        };
-        if let Some(known) = held.dirs.iter().find(is_it) {
-            *dir = known.clone();
-        }
-    }
-    chosen
 }
 
 /// Checks that everything that is chosen is held.

@@ -64,56 +64,55 @@ pub(super) struct RevokeArguments {
     grants: GrantFlags,
 }
 
-/// Grants, as they are written on the command line; each may be repeated.
-#[derive(Debug, clap::Args)]
-struct GrantFlags {
-    /// A directory, read (`ro`) or read and changed (`rw`). DIR may be relative; GUEST is where
-    /// the plugin sees it, by default at the same path, and the current directory also as `.`.
-    #[arg(long, value_name = "DIR[=GUEST]:ro|rw")]
-    dir: Vec<String>,
+/// Grants as they are written on the command line: a flag for each kind, which may be repeated.
+#[derive(Debug)]
+struct GrantFlags(Vec<(Kind, String)>);
 
-    /// Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as
-    /// `https://api.example.com` or `GET https://*.example.com/v1/`. Loopback and
-    /// private addresses are refused unless HOST is such an address or `localhost`, or the word
-    /// `private` follows.
-    #[arg(long, value_name = "HOST")]
-    http: Vec<String>,
+impl clap::Args for GrantFlags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let flag = |kind: Kind| {
+            let flag = clap::Arg::new(kind.flag()).long(kind.flag()).help(kind.help());
+            match kind.value_name() {
+                Some(name) => flag.value_name(name).action(clap::ArgAction::Append),
+                None => flag.action(clap::ArgAction::SetTrue),
+            }
+        };
+        command.args(Kind::all().map(flag))
+    }
 
-    /// An environment variable of toolhost's own environment, by its name.
-    #[arg(long, value_name = "NAME")]
-    env: Vec<String>,
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        GrantFlags::augment_args(command)
+    }
+}
 
-    /// A secret, put into one header or query parameter of requests to one host; the plugin
-    /// never sees it. `toolhost secret set NAME` sets its value.
-    #[arg(long, value_name = "NAME@HOST:header=HEADER|query=PARAMETER")]
-    secret: Vec<String>,
+impl clap::FromArgMatches for GrantFlags {
+    fn from_arg_matches(given: &clap::ArgMatches) -> Result<GrantFlags, clap::Error> {
+        let texts = |kind: Kind| -> Vec<(Kind, String)> {
+            let flag = kind.flag();
+            match kind.value_name() {
+                Some(_) => {
+                    let texts = given.get_many::<String>(flag).into_iter().flatten();
+                    texts.map(|text| (kind, text.clone())).collect()
+                }
+                None => given.get_flag(flag).then(|| (kind, String::new())).into_iter().collect(),
+            }
+        };
+        Ok(GrantFlags(Kind::all().flat_map(texts).collect()))
+    }
 
-    /// A small store of its own that outlives calls.
-    #[arg(long)]
-    kv: bool,
-
-    /// Let it hear of, change or stop calls of other plugins' tools. EVENT is request, pre-call,
-    /// post-call or transform; TOOL a name, or the beginning of one and `*`.
-    #[arg(long, value_name = "EVENT:TOOL")]
-    hook: Vec<String>,
+    fn update_from_arg_matches(&mut self, given: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = GrantFlags::from_arg_matches(given)?;
+        Ok(())
+    }
 }
 
 impl GrantFlags {
     fn read(&self) -> Result<Grants, Failure> {
         let here = working_directory()?;
-        let mut grants = Grants { kv: self.kv, ..Grants::default() };
-        let given = [
-            (Kind::Dirs, &self.dir),
-            (Kind::Http, &self.http),
-            (Kind::Env, &self.env),
-            (Kind::Secrets, &self.secret),
-            (Kind::Hooks, &self.hook),
-        ];
-        for (kind, texts) in given {
-            for text in texts {
-                let added = grants.add(kind, text, Some(&here));
-                added.map_err(|error| Failure::usage(error.to_string()))?;
-            }
+        let mut grants = Grants::default();
+        for (kind, text) in &self.0 {
+            let added = grants.add(*kind, text, Some(&here));
+            added.map_err(|error| Failure::usage(error.to_string()))?;
         }
         Ok(grants)
     }
@@ -123,13 +122,13 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     let home = Home::from_environment()?;
     let grants = given.grants.read()?;
     if grants.is_empty() {
-        return Err(Failure::usage("nothing to grant").hint(
-            "name what: `--dir`, `--http`, `--env`, `--secret`, `--kv` or `--hook`; `toolhost doctor` shows what plugins ask for",
-        ));
+        let flags = listed(Kind::all().map(|kind| format!("`--{}`", kind.flag())), "or");
+        return Err(Failure::usage("nothing to grant")
+            .hint(format!("name what: {flags}; `toolhost doctor` shows what plugins ask for")));
     }
     let settings = home.settings(global)?;
     let rules = settings.directory_rules();
-    for dir in &grants.dirs {
+    for dir in grants.of() {
         plugin::check_grant(dir, &rules).map_err(Failure::usage)?;
     }
     let rest = grants.flags().join(" ");
@@ -192,7 +191,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
     }
     let id = &address.id;
     for (kind, text) in grants.all() {
-        let what = in_words(kind, &text);
+        let what = kind.grant_words(&text);
         ui.line(&format!("plugin:{id} may use {what}, as long as its bytes are sha256:{digest}"))?;
     }
     Ok(())
@@ -212,8 +211,7 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
         .hint("to grant it all the same, ahead of a need, add `--anyway`"));
     }
     let needs = &loaded.registration.needs;
-    let kinds: Vec<Kind> =
-        Kind::ALL.into_iter().filter(|kind| !unasked.texts(*kind).is_empty()).collect();
+    let kinds: Vec<Kind> = Kind::all().filter(|kind| unasked.has(*kind)).collect();
     let flags = unasked.flags().join("` and `");
     let failure = Failure::usage(match kinds.as_slice() {
         [kind] if !capability::asks_for(needs, *kind) => {
@@ -243,21 +241,21 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
 /// The grants by their keys.
 fn to_json(grants: &Grants) -> Value {
     let mut report = json!({});
-    for kind in Kind::ALL {
-        report[kind.key()] = match kind {
-            Kind::Kv => grants.kv.into(),
-            kind => grants.texts(kind).into(),
+    for kind in Kind::all() {
+        report[kind.key()] = match kind.value_name() {
+            None => grants.has(kind).into(),
+            Some(_) => grants.texts(kind).into(),
         };
     }
     report
 }
 
-/// A grant, in the middle of a sentence.
-fn in_words(kind: Kind, text: &str) -> String {
-    match kind {
-        Kind::Dirs => text.to_owned(),
-        Kind::Kv => "a store of its own".to_owned(),
-        kind => format!("the {} {text}", kind.noun()),
+/// Texts in the middle of a sentence, with a word before the last one.
+pub(super) fn listed(texts: impl Iterator<Item = String>, word: &str) -> String {
+    let texts: Vec<String> = texts.collect();
+    match texts.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} {word} {last}", rest.join(", ")),
+        _ => texts.join(""),
     }
 }
 

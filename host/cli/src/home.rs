@@ -20,7 +20,7 @@ use toolhost::HostSettings;
 use toolhost_author::Places;
 use toolhost_core::tool::Origin;
 use toolhost_egress::EgressSettings;
-use toolhost_policy::capability::{Grants, Variables};
+use toolhost_policy::capability::{Grants, SecretGrant, VariableGrant, Variables};
 use toolhost_sources::reload::{Folder, Remembered, Renewed};
 use toolhost_state::config::{self, Config};
 use toolhost_state::read::{self, Place, Problem, ReadError};
@@ -206,10 +206,13 @@ impl Home {
     /// these and no more.
     fn values(&self, config: &Config, more: &Grants) -> Result<(Variables, Secrets), Failure> {
         let value = |name: String| env::var(&name).ok().map(|value| (name, value));
-        let names = config.variables().into_iter().chain(more.env.clone());
-        let variables = Variables(names.filter_map(value).collect());
         let names =
-            config.secrets().into_iter().chain(more.secrets.iter().map(|grant| grant.name.clone()));
+            config.variables().into_iter().chain(more.of().map(|VariableGrant(name)| name.clone()));
+        let variables = Variables(names.filter_map(value).collect());
+        let names = config
+            .secrets()
+            .into_iter()
+            .chain(more.of().map(|grant: &SecretGrant| grant.name.clone()));
         Ok((variables, self.secret_values(names)?))
     }
 

@@ -1,7 +1,6 @@
 //! `toolhost inspect`
 
 mod ceiling;
-mod need;
 mod page;
 
 use std::collections::BTreeSet;
@@ -20,6 +19,7 @@ use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::tool::{Need, ToolSpec};
 use toolhost_kernel::registry::SourceReport;
+use toolhost_policy::capability::{is_known, need_words};
 use toolhost_policy::review::{Suspicion, Texts, suspicions};
 use toolhost_policy::toolset;
 use toolhost_schema::schema::{Definition, Format, tokens};
@@ -112,7 +112,7 @@ impl<'a> Inspected<'a> {
         });
         let need = |need: &Need| {
             let mut shown = need_json(need);
-            shown["words"] = json!(need::words(&need.kind, &need.value));
+            shown["words"] = json!(need_words(&need.kind, &need.value));
             shown
         };
         let rejected = self.report.rejected.iter();
@@ -157,12 +157,9 @@ fn warning_json(Suspicion { tool, pointer, suspect }: &Suspicion) -> Value {
     })
 }
 
-/// Kinds of needs that this version of the host knows by name. Only `dirs` can be granted yet.
-const KNOWN_KINDS: [&str; 7] = ["dirs", "http", "env", "secrets", "kv", "process", "hooks"];
-
 /// A need in one line, for people.
 pub(super) fn need_line(need: &Need) -> String {
-    let unknown = if KNOWN_KINDS.contains(&need.kind.as_str()) {
+    let unknown = if is_known(&need.kind) {
         ""
     } else {
         " (a kind this host does not know: it grants nothing)"
@@ -183,7 +180,7 @@ pub(super) fn need_json(need: &Need) -> Value {
     let value = serde_json::from_str(&need.value).unwrap_or_else(|_| json!(need.value));
     json!({
         "kind": need.kind,
-        "known": KNOWN_KINDS.contains(&need.kind.as_str()),
+        "known": is_known(&need.kind),
         "value": value,
         "tools": need.tools,
         "reason": need.reason,

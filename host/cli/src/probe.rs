@@ -12,6 +12,7 @@ use super::Global;
 use super::call::{outcome_json, print_output, read_text};
 use super::choose::{Choice, Chooser, Command};
 use super::failure::Failure;
+use super::grant::listed;
 use super::home::Home;
 use super::ui::Ui;
 use toolhost::{self as host, HostSettings, Probed};
@@ -37,9 +38,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "ARGS", default_value = "{}")]
     arguments: String,
 
-    /// Grant this for the run; may be repeated. KIND is dirs, http, env, secrets or kv, VALUE as
-    /// `toolhost grant` takes it: `http=https://api.example.com`, `dirs=.:ro`, `kv`.
-    #[arg(long, value_name = "KIND=VALUE")]
+    #[arg(long, value_name = "KIND=VALUE", help = with_help())]
     with: Vec<String>,
 
     /// Stop the call after this time, such as `5s`.
@@ -97,16 +96,31 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     show(ui, given, &words, &grants, (&probed, &tried))
 }
 
+fn with_help() -> String {
+    format!(
+        "Grant this for the run; may be repeated. KIND is {}, VALUE as `toolhost grant` takes it: `http=https://api.example.com`, `dirs=.:ro`, `kv`",
+        kinds("or")
+    )
+}
+
+/// The kinds that can be granted to a probe.
+fn kinds(word: &str) -> String {
+    let kinds = Kind::all().filter(|kind| kind.can_be_probed());
+    listed(kinds.map(|kind| kind.key().to_owned()), word)
+}
+
 fn read_grants(with: &[String]) -> Result<Grants, Failure> {
     let here = super::grant::working_directory()?;
     let mut grants = Grants::default();
     for given in with {
         let (key, text) = given.split_once('=').unwrap_or((given, ""));
-        let kind = Kind::ALL.into_iter().find(|kind| kind.key() == key || kind.flag() == key);
-        let kind = kind.filter(|kind| *kind != Kind::Hooks).ok_or_else(|| {
+        let kind = Kind::all().find(|kind| kind.key() == key || kind.flag() == key);
+        let kind = kind.filter(|kind| kind.can_be_probed()).ok_or_else(|| {
             let shown = text::one_line(&text::cut(key, 60));
-            Failure::usage(format!("`--with {shown}` names no kind of grant"))
-                .hint("kinds are dirs, http, env, secrets and kv, as in `--with http=https://api.example.com`")
+            Failure::usage(format!("`--with {shown}` names no kind of grant")).hint(format!(
+                "kinds are {}, as in `--with http=https://api.example.com`",
+                kinds("and")
+            ))
         })?;
         let added = grants.add(kind, text, Some(&here));
         added.map_err(|error| Failure::usage(error.to_string()))?;
@@ -115,9 +129,9 @@ fn read_grants(with: &[String]) -> Result<Grants, Failure> {
 }
 
 fn with(kind: Kind, text: &str) -> String {
-    match kind {
-        Kind::Kv => "kv".to_owned(),
-        _ => format!("{}={text}", kind.key()),
+    match kind.value_name() {
+        None => kind.key().to_owned(),
+        Some(_) => format!("{}={text}", kind.key()),
     }
 }
 

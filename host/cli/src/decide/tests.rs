@@ -9,7 +9,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use toolhost_policy::capability::Kind;
+use toolhost_policy::capability::{Kind, VariableGrant};
 use toolhost_state::trust_store::{Agreed, Pin};
 
 const SEEDS: u64 = 250;
@@ -70,7 +70,7 @@ impl World {
     fn make(&mut self, whose: Option<&PluginAddress>) -> Grants {
         let name = format!("V{}", self.made_for.len());
         let mut grants = Grants::default();
-        grants.add(Kind::Env, &name, None).expect("a grant");
+        grants.add(Kind::ENV, &name, None).expect("a grant");
         self.made_for.insert(grants.flags().remove(0), whose.cloned());
         grants
     }
@@ -98,7 +98,8 @@ impl World {
             table.extend(&self.make(None));
         }
         if !table.is_empty() {
-            let names: Vec<String> = table.env.iter().map(|name| format!("\"{name}\"")).collect();
+            let names: Vec<String> =
+                table.of().map(|VariableGrant(name)| format!("\"{name}\"")).collect();
             let text = format!("[plugins.{id}]\nenv = [{}]\n", names.join(", "));
             self.books.edit(|before| Ok(format!("{before}{text}"))).expect("a configuration");
         }
@@ -152,7 +153,9 @@ impl World {
             7 => {
                 let held = self.books.may(&address).grants;
                 let mut chosen = Grants::default();
-                chosen.env.extend(held.env.first().cloned());
+                if let Some(VariableGrant(name)) = held.of().next() {
+                    chosen.add(Kind::ENV, name, None).expect("a variable");
+                }
                 if !chosen.is_empty() {
                     self.revoke(&address, &chosen);
                 }

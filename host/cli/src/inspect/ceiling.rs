@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use toolhost_policy::capability::Kind;
 use toolhost_wasm::Runtime;
 
 /// The most that a plugin could use of one sort.
@@ -15,19 +16,11 @@ pub(super) struct Ceiling<'a> {
     pub(super) interfaces: Vec<&'a str>,
 }
 
-/// How names of interfaces begin, what they are in words, and whether they refuse without a
-/// grant. The rest reaches nothing outside the plugin's own call. The first that fits counts,
-/// and in this order they are shown.
-const SORTS: [(&str, &str, bool); 21] = [
-    ("wasi:filesystem/", "files", true),
-    ("wasi:sockets/", "network", true),
-    ("wasi:http/", "HTTP", true),
-    ("toolhost:plugin/http", "HTTP", true),
-    ("wasi:cli/environment", "environment", true),
-    ("wasi:config/", "environment", true),
-    ("toolhost:plugin/secrets", "secrets", true),
-    ("toolhost:plugin/kv", "values kept between calls", true),
-    ("wasi:keyvalue/", "values kept between calls", true),
+/// How names of interfaces begin that are of no capability of this version, what they are in words,
+/// and whether they refuse without a grant. Those of capabilities stand before them; of all, the
+/// first that fits counts, and in this order they are shown. The rest reaches nothing outside the
+/// plugin's own call.
+const OTHERS: [(&str, &str, bool); 12] = [
     ("toolhost:plugin/process", "programs", true),
     ("toolhost:plugin/tools", "other tools", true),
     ("toolhost:plugin/ask", "questions to a human", true),
@@ -49,11 +42,14 @@ const UNKNOWN: &str = "something this list does not know";
 /// Sorts imports into words.
 pub(super) fn ceilings(imports: &[String]) -> Vec<Ceiling<'_>> {
     let mut sorted: BTreeMap<usize, Ceiling<'_>> = BTreeMap::new();
+    let granted = Kind::all().flat_map(|kind| kind.imports());
+    let granted = granted.map(|(start, words)| (*start, *words, true));
+    let sorts: Vec<(&str, &'static str, bool)> = granted.chain(OTHERS).collect();
     for import in imports {
-        let found = SORTS.iter().find(|(start, _, _)| import.starts_with(start));
+        let found = sorts.iter().find(|(start, _, _)| import.starts_with(start));
         let (words, refuses) =
             found.map_or((UNKNOWN, true), |(_, words, refuses)| (words, *refuses));
-        let place = SORTS.iter().position(|(_, sort, _)| *sort == words).unwrap_or(SORTS.len());
+        let place = sorts.iter().position(|(_, sort, _)| *sort == words).unwrap_or(sorts.len());
         let empty = || Ceiling { words, refuses, interfaces: Vec::new() };
         sorted.entry(place).or_insert_with(empty).interfaces.push(import);
     }

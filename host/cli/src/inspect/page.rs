@@ -1,12 +1,13 @@
 //! What `inspect` found, as a page for people. Whatever a stranger wrote stands on one line.
 
-use super::{Inspected, KNOWN_KINDS, ceiling, need};
+use super::{Inspected, ceiling};
 use crate::describe::kind;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::text::{cut, one_line};
 use toolhost_core::tool::{Annotations, Need, ToolSpec};
+use toolhost_policy::capability::{self, is_known};
 
 /// Characters of a description that are shown.
 const DESCRIPTION_CHARS_MAX: usize = 400;
@@ -158,7 +159,7 @@ fn shown(text: &str) -> String {
 }
 
 fn need_words(need: &Need) -> String {
-    let unknown = match KNOWN_KINDS.contains(&need.kind.as_str()) {
+    let unknown = match is_known(&need.kind) {
         true => "",
         false => " (a kind unknown to this host, which grants nothing)",
     };
@@ -170,7 +171,7 @@ fn need_words(need: &Need) -> String {
         "" => "without a reason".to_owned(),
         reason => format!("its reason: {reason}"),
     };
-    let words = shown(&need::words(&need.kind, &need.value));
+    let words = shown(&capability::need_words(&need.kind, &need.value));
     format!("{}{unknown}: {words}\n      {}; {}", shown(&need.kind), shown(&tools), shown(&reason))
 }
 

@@ -14,6 +14,8 @@ use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
 use toolhost_core::tool::{Need, Registration, ToolName, ToolSpec};
 
+use crate::capability::required;
+
 pub use change::{Change, Meaning, changes};
 
 /// Differences that are told; a person has seen enough then.
@@ -85,16 +87,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The variables without which tools are unavailable, as what they ask for.
-fn required<'a>(specs: impl Iterator<Item = &'a ToolSpec>) -> impl Iterator<Item = Need> {
-    specs.filter(|spec| !spec.requires_env.is_empty()).map(|spec| Need {
-        kind: "env".to_owned(),
-        value: json!({ "names": spec.requires_env }).to_string(),
-        tools: vec![spec.name.to_string()],
-        reason: "the tool requires them".to_owned(),
-    })
-}
-
 impl Surface {
     /// What a registration declares, with the contract and the imports of its build.
     pub fn new(contract: &str, imports: &[String], registration: &Registration) -> Surface {
@@ -102,7 +94,7 @@ impl Surface {
         Surface {
             contract: contract.to_owned(),
             imports: imports.iter().cloned().collect(),
-            needs: registration.needs.iter().cloned().chain(required(specs())).collect(),
+            needs: registration.needs.iter().cloned().chain(specs().filter_map(required)).collect(),
             tools: specs().map(|spec| (spec.name.to_string(), definition(spec))).collect(),
         }
     }
@@ -403,7 +395,7 @@ mod tests {
                 spec
             };
             let specs = [tool("first", &["A"]), tool("second", requires)];
-            surface(&[], &required(specs.iter()).collect::<Vec<_>>(), &[]).outline()
+            surface(&[], &specs.iter().filter_map(required).collect::<Vec<_>>(), &[]).outline()
         };
         let (before, after) = (build(&[]), build(&["A"]));
         assert!(!after.asks_no_more_than(&before) && before.asks_no_more_than(&after));

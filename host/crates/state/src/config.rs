@@ -69,7 +69,7 @@ use toml_edit::Document;
 use reader::{Key, Reader};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
-use toolhost_policy::capability::Grants;
+use toolhost_policy::capability::{Grants, SecretGrant, VariableGrant};
 use toolhost_policy::guardrails::GuardrailSettings;
 use toolhost_policy::toolset::{Platform, UserToolset};
 
@@ -243,12 +243,12 @@ impl Config {
 
     /// The names of all variables that some plugin was granted, sorted.
     pub fn variables(&self) -> Vec<String> {
-        self.names(|grants| grants.env.clone())
+        self.names(|grants| grants.of().map(|VariableGrant(name)| name.clone()).collect())
     }
 
     /// The names of all secrets that some plugin was granted, sorted.
     pub fn secrets(&self) -> Vec<String> {
-        self.names(|grants| grants.secrets.iter().map(|grant| grant.name.clone()).collect())
+        self.names(|grants| grants.of().map(|grant: &SecretGrant| grant.name.clone()).collect())
     }
 
     fn names(&self, of: impl Fn(&Grants) -> Vec<String>) -> Vec<String> {

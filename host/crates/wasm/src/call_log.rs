@@ -84,7 +84,7 @@ impl CallLog {
     /// Notes the same of a directory, by its place among the rights.
     pub(super) fn used_directory(&self, place: usize, access: Access) {
         if let Some((directory, _)) = self.rights.directories.get(place) {
-            self.used(Kind::Dirs, &format!("{}:{access}", directory.grant.guest));
+            self.used(Kind::DIRS, &format!("{}:{access}", directory.grant.guest));
         }
     }
 
@@ -123,8 +123,8 @@ impl CallLog {
         let guest = directory.display().to_string();
         let wanted = DirGrant { host: directory.to_owned(), guest, access };
         let grant = format!("{}:{access}", directory.display());
-        if !self.rights.asks.contains(&Kind::Dirs) {
-            return self.not_asked(Kind::Dirs, &grant, said);
+        if !self.rights.asks.contains(&Kind::DIRS) {
+            return self.not_asked(Kind::DIRS, &grant, said);
         }
         let repair = match (self.command_for(&wanted, rules), directory == Path::new(what)) {
             (Ok(command), _) => command,
@@ -139,7 +139,7 @@ impl CallLog {
             what: said.to_owned(),
             why: format!("is not granted{}", self.granted_instead()),
             repair,
-            grant: Some((Kind::Dirs.key().to_owned(), grant)),
+            grant: Some((Kind::DIRS.key().to_owned(), grant)),
         })
     }
 
@@ -162,7 +162,7 @@ impl CallLog {
                 grant: None,
             });
         } else if access <= grant.access {
-            self.not_asked(Kind::Dirs, &wanted.to_string(), &format!("changing {path} in {guest}"));
+            self.not_asked(Kind::DIRS, &wanted.to_string(), &format!("changing {path} in {guest}"));
         } else {
             self.refuse(Refusal {
                 what: format!("changing {path} in {guest}"),
@@ -170,7 +170,7 @@ impl CallLog {
                 repair: self.command_for(&wanted, rules).unwrap_or_else(|reason| {
                     format!("no grant for changing it is proposed, since {reason}")
                 }),
-                grant: Some((Kind::Dirs.key().to_owned(), wanted.to_string())),
+                grant: Some((Kind::DIRS.key().to_owned(), wanted.to_string())),
             });
         }
     }
@@ -178,7 +178,7 @@ impl CallLog {
     /// The command that gives a directory grant, if one is to be proposed; else the reason.
     fn command_for(&self, wanted: &DirGrant, rules: &DirectoryRules) -> Result<String, String> {
         directories::proposed(wanted, rules)?;
-        let flag = Kind::Dirs.flag_for(&wanted.to_string());
+        let flag = Kind::DIRS.flag_for(&wanted.to_string());
         let command = format!("run `toolhost grant {} {flag}`", self.words());
         // Cut, it would mean another directory.
         match command.chars().count() <= WORDS_CHARS_MAX {

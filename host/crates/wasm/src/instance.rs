@@ -27,7 +27,7 @@ use toolhost_core::tool::{
     CallError, Code, Held, Invocation, Meter, Refusal, Tool, ToolOutput, ToolSpec,
 };
 use toolhost_egress::Client;
-use toolhost_policy::capability::{self, Access, DirGrant, Kind, Variables};
+use toolhost_policy::capability::{self, Access, DirGrant, Kind, VariableGrant, Variables};
 use toolhost_state::store::Kv;
 
 /// A plugin: what it runs, and what all that it runs share.
@@ -104,13 +104,15 @@ impl Tool for PluginTool {
                 });
             }
             if let Some(asked) = rights.secrets.asked(name) {
-                let flag = Kind::Secrets.flag_for(&asked.to_string());
+                let flag = Kind::SECRETS.flag_for(&asked.to_string());
                 return Some(format!(
                     "it requires the secret `{name}`, which it was not granted: run `toolhost grant {id} {flag}`"
                 ));
             }
             let value = plugin.values.variables.0.get(name);
-            if !granted.is_some_and(|granted| granted.grants.env.contains(name)) {
+            if !granted
+                .is_some_and(|granted| granted.grants.of().any(|VariableGrant(held)| held == name))
+            {
                 Some(format!(
                     "it requires the variable `{name}`, which it was not granted: run `toolhost grant {id} --env {name}`"
                 ))
@@ -135,7 +137,7 @@ impl Tool for PluginTool {
     fn held(&self) -> Held {
         let rights = self.rights();
         let with = |access| rights.directories.iter().any(|(_, granted)| *granted == access);
-        let hooks = self.plugin.authority.get().is_some_and(|held| !held.grants.hooks.is_empty());
+        let hooks = self.plugin.authority.get().is_some_and(|held| held.grants.has(Kind::HOOKS));
         Held {
             reads: with(Access::Read),
             writes: with(Access::Write),
@@ -202,7 +204,7 @@ impl PluginTool {
         if !rights.directories.is_empty() || self.plugin.is_probed || is_told() {
             return;
         }
-        let refusal = if rights.asks.contains(&Kind::Dirs) {
+        let refusal = if rights.asks.contains(&Kind::DIRS) {
             if message.contains("toolhost grant") {
                 return;
             }

@@ -15,7 +15,7 @@ use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::script::Language;
 use toolhost_core::tool::{Need, Origin, Registration, Rejection, SourceId, Tool, ToolSpec};
-use toolhost_policy::capability::{self, DirGrant, Exclusive, Grants, Kind};
+use toolhost_policy::capability::{self, Asks, DirGrant, Exclusive, Grants, Kind, SecretGrant};
 
 /// A plugin that loaded.
 #[derive(Clone)]
@@ -52,7 +52,8 @@ impl Loaded {
         let tools: Vec<_> =
             specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
         let has_hooks = self.prepared.exported.hooks;
-        authority::unasked(&self.registration.needs, &tools, has_hooks, grants)
+        let asks = Asks { needs: &self.registration.needs, tools: &tools, has_hooks };
+        capability::unasked(&asks, grants)
     }
 
     /// Those directories of `grants` that may be changed, and that the plugin only asks to read.
@@ -71,7 +72,7 @@ impl Loaded {
         exclusive: &[Exclusive],
     ) -> Vec<String> {
         let (mut directories, mut problems) = (Vec::new(), Vec::new());
-        for grant in &grants.dirs {
+        for grant in grants.of() {
             match Directory::open(grant, &self.prepared.rules) {
                 Ok(directory) => directories.push(directory),
                 Err(reason) => problems.push(reason),
@@ -80,28 +81,26 @@ impl Loaded {
         let needs = self.registration.needs.clone();
         let specs = || self.registration.tools.iter().map(|tool| tool.spec());
         let has_hooks = self.prepared.exported.hooks;
-        for kind in Kind::ALL {
-            let given = match kind {
-                Kind::Dirs => !directories.is_empty(),
-                kind => !grants.texts(kind).is_empty(),
-            };
-            let asked = capability::asks_for(&needs, kind)
-                || kind == Kind::Env && specs().any(|spec| !spec.requires_env.is_empty());
-            if given && (!asked || kind == Kind::Hooks && !has_hooks) {
+        let tools: Vec<_> =
+            specs().map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
+        let asks = Asks { needs: &needs, tools: &tools, has_hooks };
+        for kind in Kind::all() {
+            let is_there = kind != Kind::DIRS || !directories.is_empty();
+            if grants.has(kind) && is_there && !kind.is_asked(&asks) {
                 let what = kind.noun();
                 problems.push(format!("it asks for no {what}, so the grant gives nothing"));
             }
         }
         let store = &self.prepared.store;
         let values = &self.prepared.values;
-        let mut unset: Vec<&str> = grants.secrets.iter().map(|grant| grant.name.as_str()).collect();
+        let mut unset: Vec<&str> =
+            grants.of().map(|grant: &SecretGrant| grant.name.as_str()).collect();
         unset.retain(|name| !values.secrets.contains_key(*name));
         unset.sort_unstable();
         unset.dedup();
         problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
         let given = Given { words, grants, directories: &directories, values, exclusive, store };
-        let hears =
-            has_hooks && capability::asks_for(&needs, Kind::Hooks) && !grants.hooks.is_empty();
+        let hears = Kind::HOOKS.is_asked(&asks) && grants.has(Kind::HOOKS);
         let authority = Authority::new(needs, specs(), &given);
         if self.prepared.authority.set(authority).is_ok() && hears {
             self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));

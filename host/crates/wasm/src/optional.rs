@@ -253,7 +253,7 @@ impl Hooks for PluginHooks {
         self.0
             .authority
             .get()
-            .is_some_and(|held| capability::hears(&held.needs, &held.grants.hooks, event, tool))
+            .is_some_and(|held| capability::hears(&held.needs, &held.grants, event, tool))
     }
 
     fn request<'a>(

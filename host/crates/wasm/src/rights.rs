@@ -9,7 +9,7 @@ use super::instance::Values;
 use super::secrets::PluginSecrets;
 use toolhost_core::tool::{Need, ToolSpec};
 use toolhost_policy::capability::{
-    self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides,
+    self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides, VariableGrant,
 };
 use toolhost_state::store::Kv;
 
@@ -38,14 +38,15 @@ impl Rights {
         let directories = directories.iter().filter_map(|directory| {
             Some((directory.clone(), capability::access(needs, tool, &directory.grant)?))
         });
-        let names =
-            capability::variables(needs, requires_env, tool, |name| grants.env.contains(name));
+        let names = capability::variables(needs, requires_env, tool, |name| {
+            grants.of().any(|VariableGrant(granted)| granted == name)
+        });
         let variable =
             |name: String| values.variables.0.get(&name).cloned().map(|value| (name, value));
-        let asks = Kind::ALL.into_iter();
+        let asks = Kind::all();
         let asks: Vec<Kind> =
             asks.filter(|kind| capability::asks_for_tool(needs, *kind, tool)).collect();
-        let has_store = grants.kv && asks.contains(&Kind::Kv);
+        let has_store = grants.has(Kind::KV) && asks.contains(&Kind::KV);
         let mut variables_lacking =
             capability::variables(needs, requires_env, tool, |name| !names.contains(name));
         // A secret of that name will do.
@@ -57,8 +58,8 @@ impl Rights {
             variables_lacking,
             directories: directories.collect(),
             variables: names.into_iter().filter_map(variable).collect(),
-            http: HttpRights::new(needs, tool, &grants.http),
-            secrets: SecretRights::new(needs, tool, &grants.secrets),
+            http: HttpRights::new(needs, tool, grants.of()),
+            secrets: SecretRights::new(needs, tool, grants.of()),
             kv: has_store.then(|| Arc::clone(store)),
             exclusive: exclusive.to_vec(),
         }
@@ -71,13 +72,13 @@ impl Rights {
 
     /// Tells whether a directory was granted, or could be.
     pub(super) fn may_have_directories(&self) -> bool {
-        !self.directories.is_empty() || self.asks.contains(&Kind::Dirs)
+        !self.directories.is_empty() || self.asks.contains(&Kind::DIRS)
     }
 
     /// The sides of a call with these rights, of which it has touched none.
     pub(super) fn sides(&self) -> Sides {
         let held =
-            [(Kind::Dirs, !self.directories.is_empty()), (Kind::Http, !self.http.is_empty())];
+            [(Kind::DIRS, !self.directories.is_empty()), (Kind::HTTP, !self.http.is_empty())];
         let held: Vec<Kind> =
             held.into_iter().filter(|(_, held)| *held).map(|(kind, _)| kind).collect();
         Sides::new(&self.exclusive, &held)
@@ -117,7 +118,7 @@ impl Authority {
         };
         let by_tool = tools.map(of_tool).collect();
         let of_hooks = Arc::new(Rights::new(&needs, &[], "", given));
-        let secrets = PluginSecrets::new(&given.values.secrets, &given.grants.secrets);
+        let secrets = PluginSecrets::new(&given.values.secrets, given.grants.of());
         let secrets = Arc::new(secrets);
         Authority { grants: given.grants.clone(), by_tool, of_hooks, secrets, needs }
     }

@@ -32,8 +32,11 @@ impl Default for PluginSecrets {
 
 impl PluginSecrets {
     /// Of all secrets, those that were granted.
-    pub(super) fn new(all: &Secrets, granted: &[SecretGrant]) -> PluginSecrets {
-        let granted = granted.iter().filter_map(|grant| all.get_key_value(&grant.name));
+    pub(super) fn new<'a>(
+        all: &Secrets,
+        granted: impl Iterator<Item = &'a SecretGrant>,
+    ) -> PluginSecrets {
+        let granted = granted.filter_map(|grant| all.get_key_value(&grant.name));
         let values: Secrets = granted.map(|(name, value)| (name.clone(), value.clone())).collect();
         let named: Vec<(&str, &SecretValue)> =
             values.iter().map(|(name, value)| (name.as_str(), value)).collect();

@@ -22,16 +22,6 @@ const DESCRIPTION_WORDS_MIN: usize = 3;
 /// A component that is larger takes long to compile, which every user waits for once.
 const BYTES_MAX: u64 = 20 << 20;
 
-/// What imports a plugin has if it makes use of a kind of authority. A plugin in a language
-/// without a runtime imports only what it uses; files and variables it imports with its
-/// standard library.
-const USES: [(&str, Kind); 4] = [
-    ("wasi:http/", Kind::Http),
-    ("toolhost:plugin/kv@", Kind::Kv),
-    ("toolhost:plugin/secrets@", Kind::Secrets),
-    ("wasi:filesystem/", Kind::Dirs),
-];
-
 /// All that is known of a plugin without running its tools.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Declared<'a> {
@@ -57,7 +47,7 @@ pub(super) fn findings(declared: &Declared<'_>) -> Vec<Finding> {
     // Hooks are of use without a tool.
     let does_nothing = registration.tools.is_empty()
         && report.rejected.is_empty()
-        && !capability::asks_for(&registration.needs, Kind::Hooks);
+        && !capability::asks_for(&registration.needs, Kind::HOOKS);
     if does_nothing {
         let message = "it registers no tool";
         found.push(Finding::new(Level::Warning, "tools", "plugin", message, "register one"));
@@ -218,13 +208,8 @@ fn snake_case(name: &str) -> String {
 
 /// The variables and secrets that needs name.
 fn named_variables(needs: &[Need]) -> BTreeSet<String> {
-    let names = needs.iter().filter(|need| need.kind == Kind::Env.key()).flat_map(|need| {
-        let value: serde_json::Value = serde_json::from_str(&need.value).unwrap_or_default();
-        let names = value["names"].as_array().cloned().unwrap_or_default();
-        names.into_iter().filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
-    });
     let secrets = capability::asked_secrets(needs).into_iter().map(|secret| secret.name);
-    names.chain(secrets).collect()
+    capability::asked_variables(needs).into_iter().chain(secrets).collect()
 }
 
 fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
@@ -236,10 +221,15 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
     let has_runtime = facts.toolchain.runtime.is_some();
     let imports = |start: &str| facts.imports.iter().find(|name| name.starts_with(start));
     let asks = |kind: Kind| capability::asks_for(needs, kind);
-    for (start, kind) in USES {
+    // A plugin in a language without a runtime imports only what it uses, and what its standard
+    // library brings along, which says least and comes last.
+    let mut kinds: Vec<Kind> = Kind::all().collect();
+    kinds.sort_by_key(|kind| kind.is_imported_by_itself());
+    for kind in kinds {
+        let Some(start) = kind.used_by() else { continue };
+        let is_used_otherwise = || kind.used_otherwise_by().and_then(imports).is_some();
         match imports(start) {
-            // A runtime brings everything along, and a standard library brings files.
-            Some(import) if !has_runtime && kind != Kind::Dirs && !asks(kind) => push(
+            Some(import) if !has_runtime && !kind.is_imported_by_itself() && !asks(kind) => push(
                 Level::Warning,
                 "imports",
                 "plugin",
@@ -249,7 +239,7 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
                 ),
                 "add the need, or drop what imports it",
             ),
-            None if asks(kind) && !is_used_otherwise(kind, &facts.imports) => push(
+            None if asks(kind) && !is_used_otherwise() => push(
                 Level::Note,
                 "needs",
                 "plugin",
@@ -267,11 +257,11 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
         push(Level::Warning, "imports", "plugin", message, "send requests over HTTP instead");
     }
     let has_hooks = facts.exports.iter().any(|name| name.starts_with("toolhost:plugin/hooks@"));
-    if asks(Kind::Hooks) && !has_hooks {
+    if asks(Kind::HOOKS) && !has_hooks {
         let message = "it has the need `hooks`, and exports none".to_owned();
         push(Level::Warning, "needs", "plugin", message, "export the interface `hooks`");
     }
-    if asks(Kind::Secrets) && !asks(Kind::Http) {
+    if asks(Kind::SECRETS) && !asks(Kind::HTTP) {
         let message =
             "it asks for a secret, which is put into requests, and not for HTTP".to_owned();
         push(
@@ -291,7 +281,7 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
     let mut unexplained: BTreeMap<&str, usize> = BTreeMap::new();
     for need in needs {
         let kind = suspect::visible(&toolhost_core::text::cut(&need.kind, 40));
-        if Kind::of_key(&need.kind).is_none() && need.kind != "process" {
+        if !capability::is_known(&need.kind) {
             let message = format!("no version of toolhost knows needs of the kind `{kind}`");
             push(Level::Warning, "needs", "plugin", message, "it grants nothing; drop it");
         }
@@ -310,11 +300,6 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
         push(Level::Warning, "needs", "plugin", message, "say in one sentence what for");
     }
     found
-}
-
-/// Secrets are put into requests by the host: no import tells of them.
-fn is_used_otherwise(kind: Kind, imports: &[String]) -> bool {
-    kind == Kind::Secrets && imports.iter().any(|name| name.starts_with("wasi:http/"))
 }
 
 fn suspicious(suspicion: &Suspicion) -> Finding {

@@ -1,42 +1,31 @@
 //! Which grants give nothing, since the plugin asks for nothing that they meet.
 
-use super::http::HostPattern;
-use super::{
-    Access, DirGrant, Grants, HookGrant, Kind, access, hooks, http, needs_for, secrets, variables,
-};
+use super::{Access, DirGrant, Grants, access};
 use toolhost_core::tool::Need;
 
 /// A tool: its name, and the variables that it requires.
 pub type ToolNeeds<'a> = (&'a str, &'a [String]);
 
-/// Those of `grants` that no tool of a plugin asks for, and no hook, if it `has_hooks`.
+/// What a plugin asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks<'a> {
+    /// Its needs.
+    pub needs: &'a [Need],
+    /// Its tools.
+    pub tools: &'a [ToolNeeds<'a>],
+    /// It has hooks, whether it asks to hear of anything or not.
+    pub has_hooks: bool,
+}
+
+/// Those of `grants` that no tool of a plugin asks for, and no hook, if it has some.
 ///
 /// What is asked for widely, such as any directory or any host, is met by any grant of the kind; a
 /// grant that is wider than what is asked for gives what is asked for.
-pub fn unasked(
-    needs: &[Need],
-    tools: &[ToolNeeds<'_>],
-    has_hooks: bool,
-    grants: &Grants,
-) -> Grants {
+pub fn unasked(asks: &Asks<'_>, grants: &Grants) -> Grants {
     // What hooks ask for names no tool.
-    let all = || tools.iter().copied().chain([("", [].as_slice())]);
-    let asks = |asks: &dyn Fn(ToolNeeds<'_>) -> bool| all().any(asks);
+    let all = || asks.tools.iter().copied().chain([("", [].as_slice())]);
     let mut unasked = grants.clone();
-    unasked.dirs.retain(|grant| !asks(&|(tool, _)| access(needs, tool, grant).is_some()));
-    unasked.http.retain(|grant| !asks(&|(tool, _)| http::asks(needs, tool, grant)));
-    unasked.env.retain(|name| {
-        !asks(&|(tool, requires)| {
-            !variables(needs, requires, tool, |asked| asked == name).is_empty()
-        })
-    });
-    unasked.secrets.retain(|grant| !asks(&|(tool, _)| secrets::asks(needs, tool, grant)));
-    let asks_for_kv = |tool: &str| {
-        needs_for::<serde::de::IgnoredAny>(needs, Kind::Kv.key(), tool).next().is_some()
-    };
-    unasked.kv &= !asks(&|(tool, _)| asks_for_kv(tool));
-    let hears = |grant: &HookGrant| has_hooks && hooks::asks(needs, grant);
-    unasked.hooks.retain(|grant| !hears(grant));
+    unasked.retain_where(|kind, grant| !all().any(|tool| kind.meets(asks, tool, grant)));
     unasked
 }
 
@@ -46,30 +35,13 @@ pub fn only_read(needs: &[Need], tools: &[ToolNeeds<'_>], grants: &Grants) -> Ve
     let asked = |grant: &DirGrant| names().filter_map(|tool| access(needs, tool, grant)).max();
     let is_one =
         |grant: &&DirGrant| grant.access == Access::Write && asked(grant) == Some(Access::Read);
-    grants.dirs.iter().filter(is_one).cloned().collect()
-}
-
-impl HostPattern {
-    /// Tells whether there is a host that both cover.
-    pub(super) fn meets(&self, other: &HostPattern) -> bool {
-        let is_below = |name: &str, above: &str| {
-            name.strip_suffix(above).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        match (self, other) {
-            (HostPattern::Any, _) | (_, HostPattern::Any) => true,
-            (pattern, HostPattern::Exactly(host)) | (HostPattern::Exactly(host), pattern) => {
-                pattern.covers(host)
-            }
-            (HostPattern::Below(one), HostPattern::Below(other)) => {
-                is_below(one, other) || is_below(other, one)
-            }
-        }
-    }
+    grants.of::<DirGrant>().filter(is_one).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Kind;
 
     #[test]
     fn a_grant_meets_what_is_asked_for() {
@@ -81,15 +53,16 @@ mod tests {
         };
         let check = |needs: &[Need], flag: &str, is_asked: bool| {
             let (kind, text) = flag.split_once(' ').unwrap_or((flag, ""));
-            let kind = Kind::ALL.into_iter().find(|known| known.flag() == kind).expect(flag);
+            let kind = Kind::all().find(|known| known.flag() == kind).expect(flag);
             let mut grants = Grants::default();
             grants.add(kind, text, None).expect(flag);
             let requires = ["REQUIRED".to_owned()];
             let tools = [("t", requires.as_slice()), ("u", &[])];
-            let found = unasked(needs, &tools, true, &grants);
+            let asks = |has_hooks| Asks { needs, tools: &tools, has_hooks };
+            let found = unasked(&asks(true), &grants);
             assert_eq!(found.is_empty(), is_asked, "{flag} of {needs:?}");
-            let without_hooks = unasked(needs, &tools, false, &grants);
-            assert_eq!(without_hooks.is_empty(), is_asked && kind != Kind::Hooks, "{flag}");
+            let without_hooks = unasked(&asks(false), &grants);
+            assert_eq!(without_hooks.is_empty(), is_asked && kind != Kind::HOOKS, "{flag}");
         };
         for (kind, value, asked, not_asked) in [
             ("kv", "{}", &["kv"][..], &["env A", "dir /a:ro", "http a"][..]),

@@ -4,11 +4,104 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::{GrantError, needs_for};
+use super::{Asks, Capability, Grant, GrantError, Grants, Kind, ToolNeeds, needs_for};
 use toolhost_core::tool::Need;
+
+struct Dirs;
+
+impl Kind {
+    /// Directories.
+    pub const DIRS: Kind = Kind(&Dirs);
+}
+
+impl Capability for Dirs {
+    fn key(&self) -> &'static str {
+        "dirs"
+    }
+
+    fn flag(&self) -> &'static str {
+        "dir"
+    }
+
+    fn value_name(&self) -> Option<&'static str> {
+        Some("DIR[=GUEST]:ro|rw")
+    }
+
+    fn help(&self) -> &'static str {
+        "A directory, read (`ro`) or read and changed (`rw`). DIR may be relative; GUEST is where \
+         the plugin sees it, by default at the same path, and the current directory also as `.`"
+    }
+
+    fn noun(&self) -> &'static str {
+        "directory"
+    }
+
+    fn read(&self, text: &str, base: Option<&Path>) -> Result<Arc<dyn Grant>, GrantError> {
+        Ok(Arc::new(DirGrant::parse(text, base)?))
+    }
+
+    fn is_same(&self, one: &dyn Grant, other: &dyn Grant) -> bool {
+        // `/x/` is `/x`.
+        let parts = |grant: &DirGrant| {
+            (grant.host.clone(), Path::new(&grant.guest).to_owned(), grant.access)
+        };
+        let [one, other] = [one, other].map(|grant| grant.value().map(parts));
+        one == other
+    }
+
+    fn meets(&self, asks: &Asks<'_>, (tool, _): ToolNeeds<'_>, grant: &dyn Grant) -> bool {
+        grant.value().is_some_and(|grant| access(asks.needs, tool, grant).is_some())
+    }
+
+    fn lacking(&self, _: &Need, value: &Value, held: &Grants) -> Vec<String> {
+        if held.has(Kind::DIRS) {
+            return Vec::new();
+        }
+        let access = if value["access"] == "rw" { Access::Write } else { Access::Read };
+        vec![match value["path"].as_str() {
+            Some(path) if path != "*" => format!("DIR={path}:{access}"),
+            _ => format!("DIR:{access}"),
+        }]
+    }
+
+    fn need_words(&self, value: &Map<String, Value>) -> Option<(String, usize)> {
+        let may = match value.get("access")?.as_str()? {
+            "ro" => "to read",
+            "rw" => "to read and change",
+            _ => return None,
+        };
+        let words = match value.get("path")?.as_str()? {
+            "*" => format!("{may} a directory of your choice"),
+            path => format!("{may} a directory that it sees as `{path}`"),
+        };
+        Some((words, 2))
+    }
+
+    fn grant_words(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn imports(&self) -> &'static [(&'static str, &'static str)] {
+        &[("wasi:filesystem/", "files")]
+    }
+
+    fn used_by(&self) -> Option<&'static str> {
+        Some("wasi:filesystem/")
+    }
+
+    fn is_imported_by_itself(&self) -> bool {
+        true
+    }
+
+    fn can_be_exclusive(&self) -> bool {
+        true
+    }
+}
 
 /// Reading, or reading and changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +199,7 @@ struct DirNeed {
 /// A need for the path `*` is met by any directory; one for another path by a directory that the
 /// plugin sees there or below.
 pub fn access(needs: &[Need], tool: &str, grant: &DirGrant) -> Option<Access> {
-    let needed = needs_for::<DirNeed>(needs, "dirs", tool);
+    let needed = needs_for::<DirNeed>(needs, Kind::DIRS.key(), tool);
     let met =
         needed.filter(|need| need.path == "*" || Path::new(&grant.guest).starts_with(&need.path));
     let needed =
@@ -303,118 +396,4 @@ fn unescaped(text: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn grant(text: &str) -> DirGrant {
-        DirGrant::parse(text, Some(Path::new("/project"))).expect(text)
-    }
-
-    #[test]
-    fn grants_are_read_and_written() {
-        for (text, written) in [
-            ("/data:ro", "/data:ro"),
-            ("/data=/in:rw", "/data=/in:rw"),
-            (".:ro", "/project:ro"),
-            ("./a/b=b:ro", "/project/a/b=b:ro"),
-        ] {
-            assert_eq!(grant(text).to_string(), written);
-            assert_eq!(grant(written), grant(text));
-        }
-        for bad in ["/data", "/data:rx", ":ro", "/data=:ro", "../x:ro", ""] {
-            assert!(DirGrant::parse(bad, Some(Path::new("/project"))).is_err(), "{bad}");
-        }
-        assert!(DirGrant::parse("data:ro", None).is_err());
-        assert!(DirGrant::parse(".:rw", Some(Path::new("/home/u/=x"))).is_err());
-        assert!(DirGrant::parse("/a=b=c:rw", None).is_ok_and(|grant| grant.guest == "b=c"));
-    }
-
-    #[test]
-    fn authority_is_need_and_grant() {
-        let need = |path: &str, access: &str, tools: &[&str]| Need {
-            kind: "dirs".to_owned(),
-            value: format!(r#"{{"path": "{path}", "access": "{access}"}}"#),
-            tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
-            reason: String::new(),
-        };
-        let check = |needs: &[Need], tool: &str, text: &str, expected: Option<Access>| {
-            assert_eq!(access(needs, tool, &grant(text)), expected, "{text}");
-        };
-        let any = [need("*", "ro", &["read"])];
-        check(&any, "read", "/data:ro", Some(Access::Read));
-        check(&any, "read", "/data:rw", Some(Access::Read));
-        check(&any, "write", "/data:rw", None);
-        let both = [need("*", "ro", &[]), need("/out", "rw", &[])];
-        check(&both, "t", "/data=/out:rw", Some(Access::Write));
-        check(&both, "t", "/data=/out/x:rw", Some(Access::Write));
-        check(&both, "t", "/data=/outer:rw", Some(Access::Read));
-        check(&[], "t", "/data:ro", None);
-        let nonsense = Need { value: "{".to_owned(), ..need("*", "ro", &[]) };
-        check(&[nonsense], "t", "/data:ro", None);
-    }
-
-    #[test]
-    fn the_hosts_own_folders_are_refused() {
-        let own = [
-            OwnFolder { path: "/home/u/.state".into(), what: "state", readable: false },
-            OwnFolder { path: "/project/plugins".into(), what: "plugins", readable: true },
-        ];
-        let refused = |path: &str, access| refusal(Path::new(path), access, &own).is_some();
-        assert!(refused("/home/u/.state", Access::Read));
-        assert!(refused("/home/u/.state/x", Access::Read));
-        assert!(refused("/home/u", Access::Read));
-        assert!(refused("/", Access::Read));
-        assert!(!refused("/home/u/.stately", Access::Write));
-        assert!(!refused("/project", Access::Read));
-        assert!(refused("/project", Access::Write));
-        assert!(refused("/project/plugins/x", Access::Write));
-        assert!(!refused("/project/src", Access::Write));
-        assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
-        for path in ["/", "/usr", "/usr/bin", "/usr/local", "/etc", "/etc/ssl", "/lib64", "/boot/x"]
-        {
-            assert!(refused(path, Access::Write), "{path}");
-        }
-        for path in
-            ["/usr/src/x", "/usr/local/src", "/opt/x", "/tmp", "/var/lib/x", "/root", "/etcetera"]
-        {
-            assert!(!refused(path, Access::Write), "{path}");
-        }
-        assert!(!refused("/usr/share", Access::Read) && !refused("/etc/ssl", Access::Read));
-        let said = refusal(Path::new("/usr"), Access::Write, &own).unwrap_or_default();
-        assert_eq!(
-            said,
-            "/usr contains /usr/bin, which holds the system's programs or configuration; grant another directory, or grant `ro`"
-        );
-        assert!(!refused("/dev/shm/x", Access::Write) && !refused("/devices", Access::Read));
-    }
-
-    #[test]
-    fn what_is_mounted_twice_has_both_names() {
-        let mounts = "\
-            22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            23 22 8:2 / /home rw - ext4 /dev/sda2 rw\n\
-            24 22 8:2 /u/src /mnt/a\\040b rw - ext4 /dev/sda2 rw\n\
-            25 22 8:2 /u/src/target/deps /mnt/deps rw - ext4 /dev/sda2 rw\n\
-            26 22 8:2 /u/src /data/in/side rw - ext4 /dev/sda2 rw\n\
-            nonsense\n";
-        let check = |path: &str, expected: &[&str]| {
-            let names = names(Path::new(path), mounts);
-            let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
-            assert_eq!(names[0], path);
-            for name in expected {
-                assert!(names.contains(name), "{path}: {name} is not among {names:?}");
-            }
-            names.len()
-        };
-        check("/mnt/a b", &["/home/u/src", "/data/in/side"]);
-        check("/mnt/a b/x", &["/home/u/src/x", "/data/in/side/x"]);
-        check("/mnt/deps", &["/home/u/src/target/deps", "/mnt/a b/target/deps"]);
-        check("/mnt/deps/y", &["/home/u/src/target/deps/y"]);
-        // A mount within.
-        check("/data", &["/home/u/src"]);
-        check("/home/u", &["/mnt/a b", "/mnt/deps"]);
-        assert_eq!(check("/etc", &[]), 1);
-        assert_eq!(check("/home/v", &[]), 1);
-        assert_eq!(super::names(Path::new("/x"), "").len(), 1);
-    }
-}
+mod tests;

@@ -10,21 +10,19 @@ use super::Kind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exclusive(Vec<Kind>);
 
-/// Kinds that a call is seen to touch.
-const TOUCHABLE: [Kind; 2] = [Kind::Dirs, Kind::Http];
-
 impl Exclusive {
     /// Reads the kinds of one group.
     ///
     /// # Errors
     /// If there are fewer than two, one stands twice, or a use of one cannot be seen.
     pub fn new(kinds: &[&str]) -> Result<Exclusive, String> {
+        let allowed: Vec<Kind> = Kind::all().filter(|kind| kind.can_be_exclusive()).collect();
         let mut read = Vec::new();
         for &name in kinds {
-            let kind = TOUCHABLE.into_iter().find(|kind| kind.key() == name);
+            let kind = allowed.iter().copied().find(|kind| kind.key() == name);
             let kind = kind.ok_or_else(|| {
                 let shown = toolhost_core::text::one_line(&toolhost_core::text::cut(name, 60));
-                let known: Vec<&str> = TOUCHABLE.iter().map(|kind| kind.key()).collect();
+                let known: Vec<&str> = allowed.iter().map(|kind| kind.key()).collect();
                 format!("`{shown}` cannot be exclusive; allowed are {}", known.join(", "))
             })?;
             if read.contains(&kind) {
@@ -93,17 +91,17 @@ mod tests {
     #[test]
     fn what_is_touched_first_closes_the_other() {
         let group = Exclusive::new(&["dirs", "http"]).expect("a group");
-        let both = [Kind::Dirs, Kind::Http];
+        let both = [Kind::DIRS, Kind::HTTP];
         let mut sides = Sides::new(std::slice::from_ref(&group), &both);
-        assert_eq!((sides.closed_by(Kind::Dirs), sides.side().as_str()), (None, ""));
-        sides.touch(Kind::Dirs);
-        assert_eq!(sides.closed_by(Kind::Http), Some(Kind::Dirs));
-        assert_eq!((sides.closed_by(Kind::Dirs), sides.side().as_str()), (None, "dirs"));
-        let one = Sides::new(std::slice::from_ref(&group), &[Kind::Http, Kind::Kv]);
+        assert_eq!((sides.closed_by(Kind::DIRS), sides.side().as_str()), (None, ""));
+        sides.touch(Kind::DIRS);
+        assert_eq!(sides.closed_by(Kind::HTTP), Some(Kind::DIRS));
+        assert_eq!((sides.closed_by(Kind::DIRS), sides.side().as_str()), (None, "dirs"));
+        let one = Sides::new(std::slice::from_ref(&group), &[Kind::HTTP, Kind::KV]);
         assert_eq!(one.side(), "http");
         let mut none = Sides::new(&[], &both);
-        none.touch(Kind::Dirs);
-        assert_eq!((none.closed_by(Kind::Http), none.side().as_str()), (None, ""));
+        none.touch(Kind::DIRS);
+        assert_eq!((none.closed_by(Kind::HTTP), none.side().as_str()), (None, ""));
     }
 
     #[test]

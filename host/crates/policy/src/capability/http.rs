@@ -4,13 +4,81 @@
 //! scheme, authority and path has been put together and read once by then.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use url::{Host, Url};
 
 use super::address::Reach;
-use super::{GrantError, needs_for};
+use super::{
+    Asks, Capability, Grant, GrantError, Grants, Kind, ToolNeeds, needs_for, strings, words,
+};
 use toolhost_core::tool::Need;
+
+struct Http;
+
+impl Kind {
+    /// Requests over HTTP.
+    pub const HTTP: Kind = Kind(&Http);
+}
+
+impl Capability for Http {
+    fn key(&self) -> &'static str {
+        "http"
+    }
+
+    fn value_name(&self) -> Option<&'static str> {
+        Some("HOST")
+    }
+
+    fn help(&self) -> &'static str {
+        "Requests: `[METHODS ][SCHEME://]HOST[:PORT][/PREFIX][ private]`, such as \
+         `https://api.example.com` or `GET https://*.example.com/v1/`. Loopback and private \
+         addresses are refused unless HOST is such an address or `localhost`, or the word \
+         `private` follows"
+    }
+
+    fn noun(&self) -> &'static str {
+        "HTTP host"
+    }
+
+    fn read(&self, text: &str, _: Option<&Path>) -> Result<Arc<dyn Grant>, GrantError> {
+        Ok(Arc::new(HttpGrant::parse(text)?))
+    }
+
+    fn meets(&self, asks: &Asks<'_>, (tool, _): ToolNeeds<'_>, grant: &dyn Grant) -> bool {
+        let asked = HttpRights::new(asks.needs, tool, []).asked;
+        grant.value().is_some_and(|grant| asked.iter().any(|asked| asked.meets(grant)))
+    }
+
+    fn lacking(&self, _: &Need, value: &Value, held: &Grants) -> Vec<String> {
+        if held.has(Kind::HTTP) {
+            return Vec::new();
+        }
+        let read = |host: String| HttpGrant::parse(&host).ok().map(|grant| grant.without_private());
+        strings(&value["hosts"]).into_iter().filter_map(read).collect()
+    }
+
+    fn need_words(&self, value: &Map<String, Value>) -> Option<(String, usize)> {
+        let hosts = words::list(value.get("hosts")?, "every host")?;
+        Some((format!("to send requests to {hosts}"), 1))
+    }
+
+    fn imports(&self) -> &'static [(&'static str, &'static str)] {
+        // Sockets refuse always; requests are what can be granted of the network.
+        &[("wasi:sockets/", "network"), ("wasi:http/", "HTTP"), ("toolhost:plugin/http", "HTTP")]
+    }
+
+    fn used_by(&self) -> Option<&'static str> {
+        Some("wasi:http/")
+    }
+
+    fn can_be_exclusive(&self) -> bool {
+        true
+    }
+}
 
 /// Requests that an operator lets a plugin send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +135,22 @@ impl HostPattern {
                 .and_then(|rest| rest.strip_suffix('.'))
                 .is_some_and(|rest| !rest.is_empty()),
             (HostPattern::Below(_), _) => false,
+        }
+    }
+
+    /// Tells whether there is a host that both cover.
+    pub(super) fn meets(&self, other: &HostPattern) -> bool {
+        let is_below = |name: &str, above: &str| {
+            name.strip_suffix(above).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        match (self, other) {
+            (HostPattern::Any, _) | (_, HostPattern::Any) => true,
+            (pattern, HostPattern::Exactly(host)) | (HostPattern::Exactly(host), pattern) => {
+                pattern.covers(host)
+            }
+            (HostPattern::Below(one), HostPattern::Below(other)) => {
+                is_below(one, other) || is_below(other, one)
+            }
         }
     }
 }
@@ -306,11 +390,6 @@ struct HttpNeed {
     hosts: Vec<String>,
 }
 
-/// Tells whether a tool asks for a request that a grant is for.
-pub(super) fn asks(needs: &[Need], tool: &str, grant: &HttpGrant) -> bool {
-    HttpRights::new(needs, tool, &[]).asked.iter().any(|asked| asked.meets(grant))
-}
-
 /// The requests that one tool asks for, and those that its plugin was granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRights {
@@ -329,11 +408,15 @@ pub enum HttpRefusal {
 
 impl HttpRights {
     /// What a tool asks for, and what its plugin was granted.
-    pub fn new(needs: &[Need], tool: &str, granted: &[HttpGrant]) -> HttpRights {
-        let asked = needs_for::<HttpNeed>(needs, "http", tool)
+    pub fn new<'a>(
+        needs: &[Need],
+        tool: &str,
+        granted: impl IntoIterator<Item = &'a HttpGrant>,
+    ) -> HttpRights {
+        let asked = needs_for::<HttpNeed>(needs, Kind::HTTP.key(), tool)
             .flat_map(|need| need.hosts)
             .filter_map(|host| HttpGrant::parse(&host).ok());
-        HttpRights { asked: asked.collect(), granted: granted.to_vec() }
+        HttpRights { asked: asked.collect(), granted: granted.into_iter().cloned().collect() }
     }
 
     /// The grant that would let a request pass: what the tool asks for, if it names the host;
@@ -367,122 +450,4 @@ impl HttpRights {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grants_are_read_and_written() {
-        for (text, written) in [
-            ("api.example.com", "https://api.example.com"),
-            ("https://API.example.com:443/", "https://api.example.com"),
-            ("http://localhost:8080", "http://localhost:8080"),
-            ("*", "https://*"),
-            ("*.example.com", "https://*.example.com"),
-            ("GET,POST https://a.b/v1/ private", "GET,POST https://a.b/v1/ private"),
-            ("http://127.0.0.1:*/x", "http://127.0.0.1:*/x"),
-            ("https://[::1]:8443", "https://[::1]:8443"),
-            ("http://2130706433/", "http://127.0.0.1"),
-            ("https://bücher.example", "https://xn--bcher-kva.example"),
-        ] {
-            let grant = HttpGrant::parse(text).expect(text);
-            assert_eq!(grant.to_string(), written);
-            assert_eq!(HttpGrant::parse(written), Ok(grant));
-        }
-        for bad in [
-            "",
-            "private",
-            "get https://a",
-            "ftp://a",
-            "https://u@a",
-            "https://a?b",
-            "https://a#b",
-            "a*.example.com",
-            "*.*.com",
-            "https://a b c",
-            "https://a.example./",
-            "https://",
-            ", https://a",
-            "GET,,POST https://a",
-            "https://a/%2f",
-        ] {
-            assert!(HttpGrant::parse(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn requests_are_need_and_grant() {
-        let rights = |asked: &[&str], granted: &[&str]| {
-            let read = |texts: &[&str]| {
-                texts.iter().map(|text| HttpGrant::parse(text).expect(text)).collect()
-            };
-            HttpRights { asked: read(asked), granted: read(granted) }
-        };
-        let check = |rights: &HttpRights, request: &str| {
-            let (method, url) = request.split_once(' ').expect("a method");
-            rights.decide(&Target::new(method, url).expect(request))
-        };
-        let any = rights(
-            &["https://*:*", "http://*:*"],
-            &["https://a.example", "GET http://b.example:81/v1"],
-        );
-        let public = Ok(Reach::Public);
-        assert_eq!(check(&any, "POST https://a.example/x?y"), public);
-        assert_eq!(check(&any, "POST https://A.EXAMPLE:443/x"), public);
-        for refused in [
-            "GET http://a.example/",
-            "GET https://a.example:444/",
-            "GET https://x.a.example/",
-            "GET https://a.example.evil/",
-            "POST http://b.example:81/v1",
-            "GET http://b.example:81/v10",
-            "GET http://b.example:81/v1/../admin",
-            "GET http://b.example:81/v1/%2e%2e/admin",
-            "GET http://b.example:81/v1/..%2fadmin",
-            "GET http://b.example:81/v1/%252e%252e/admin",
-            "GET http://b.example:81/v1/..;/admin",
-            "GET http://b.example:81/v1\\..\\admin",
-        ] {
-            assert_eq!(check(&any, refused), Err(HttpRefusal::NotGranted), "{refused}");
-        }
-        assert_eq!(check(&any, "GET http://b.example:81/v1"), public);
-        assert_eq!(check(&any, "GET http://b.example:81/v1/x"), public);
-        assert_eq!(
-            check(&rights(&["b.example"], &["*"]), "GET https://a.example"),
-            Err(HttpRefusal::NotAsked)
-        );
-
-        let below = rights(&["*"], &["*.example.com"]);
-        assert_eq!(check(&below, "GET https://a.b.example.com"), public);
-        assert!(check(&below, "GET https://example.com").is_err());
-        assert!(check(&below, "GET https://notexample.com").is_err());
-
-        let near = rights(
-            &["*", "http://*:*"],
-            &["nas.example private", "http://localhost:80", "http://10.0.0.1", "*"],
-        );
-        assert_eq!(check(&near, "GET https://nas.example"), Ok(Reach::Private));
-        assert_eq!(check(&near, "GET http://localhost"), Ok(Reach::Named));
-        assert_eq!(check(&near, "GET http://0x0a000001/"), Ok(Reach::Named));
-        assert_eq!(check(&near, "GET https://10.0.0.1"), public);
-    }
-
-    #[test]
-    fn odd_requests_have_no_target() {
-        for bad in [
-            "ftp://a/",
-            "https://u@a/",
-            "https://u:p@a/",
-            "https://a.example./",
-            "https:///",
-            "a/b",
-            "https://a b/",
-            "",
-        ] {
-            assert!(Target::new("GET", bad).is_err(), "{bad}");
-        }
-        assert!(Target::new("CONNECT", "https://a/").is_err());
-        let target = Target::new("GET", "https://a/b?key=value#x").expect("a target");
-        assert_eq!(target.to_string(), "GET https://a/b");
-        assert_eq!(target.url().as_str(), "https://a/b?key=value");
-    }
-}
+mod tests;

@@ -1,14 +1,92 @@
 //! Secrets: to which requests they are bound, and in which slot of these.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use http::HeaderName;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::http::{HostPattern, Target};
-use super::{GrantError, check_variable, needs_for};
+use super::{
+    Asks, Capability, Grant, GrantError, Grants, Kind, ToolNeeds, check_variable, needs_for, words,
+};
 use toolhost_core::tool::Need;
+
+struct Secrets;
+
+impl Kind {
+    /// Secrets, put into requests.
+    pub const SECRETS: Kind = Kind(&Secrets);
+}
+
+impl Capability for Secrets {
+    fn key(&self) -> &'static str {
+        "secrets"
+    }
+
+    fn flag(&self) -> &'static str {
+        "secret"
+    }
+
+    fn value_name(&self) -> Option<&'static str> {
+        Some("NAME@HOST:header=HEADER|query=PARAMETER")
+    }
+
+    fn help(&self) -> &'static str {
+        "A secret, put into one header or query parameter of requests to one host; the plugin \
+         never sees it. `toolhost secret set NAME` sets its value"
+    }
+
+    fn noun(&self) -> &'static str {
+        "secret"
+    }
+
+    fn read(&self, text: &str, _: Option<&Path>) -> Result<Arc<dyn Grant>, GrantError> {
+        Ok(Arc::new(SecretGrant::parse(text)?))
+    }
+
+    fn meets(&self, asks: &Asks<'_>, (tool, _): ToolNeeds<'_>, grant: &dyn Grant) -> bool {
+        let asked = SecretRights::new(asks.needs, tool, []).asked;
+        grant.value().is_some_and(|grant| asked.iter().any(|asked| asked.meets(grant)))
+    }
+
+    fn lacking(&self, need: &Need, _: &Value, held: &Grants) -> Vec<String> {
+        let (asked, held) = (asked_secrets(std::slice::from_ref(need)), held.texts(Kind::SECRETS));
+        asked.iter().map(ToString::to_string).filter(|asked| !held.contains(asked)).collect()
+    }
+
+    fn need_words(&self, value: &Map<String, Value>) -> Option<(String, usize)> {
+        let (name, hosts) =
+            (value.get("name")?.as_str()?, words::list(value.get("hosts")?, "every host")?);
+        let header = value.get("header").filter(|header| !header.is_null());
+        let (slot, known) = match header {
+            None => (String::new(), 2),
+            Some(header) => (format!(" in the header `{}`", header.as_str()?), 3),
+        };
+        let words = format!("to have the secret `{name}` sent to {hosts}{slot}, without seeing it");
+        Some((words, known))
+    }
+
+    fn imports(&self) -> &'static [(&'static str, &'static str)] {
+        &[("toolhost:plugin/secrets", "secrets")]
+    }
+
+    fn used_by(&self) -> Option<&'static str> {
+        Some("toolhost:plugin/secrets@")
+    }
+
+    fn used_otherwise_by(&self) -> Option<&'static str> {
+        // The host puts them into requests.
+        Some("wasi:http/")
+    }
+
+    fn has_values(&self) -> bool {
+        true
+    }
+}
 
 /// A secret that an operator lets a plugin send, bound to hosts and a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,14 +279,9 @@ impl SecretNeed {
 
 /// The bindings of secrets that needs ask for, whatever tool they are for.
 pub fn asked_secrets(needs: &[Need]) -> Vec<SecretGrant> {
-    let all = needs.iter().filter(|need| need.kind == "secrets");
+    let all = needs.iter().filter(|need| need.kind == Kind::SECRETS.key());
     let read = |need: &Need| serde_json::from_str::<SecretNeed>(&need.value).ok();
     all.filter_map(read).flat_map(|need| need.asks().collect::<Vec<_>>()).collect()
-}
-
-/// Tells whether a tool asks for a secret in a request that a grant is for.
-pub(super) fn asks(needs: &[Need], tool: &str, grant: &SecretGrant) -> bool {
-    SecretRights::new(needs, tool, &[]).asked.iter().any(|asked| asked.meets(grant))
 }
 
 /// The secrets that one tool asks for, and those that its plugin was granted.
@@ -220,12 +293,16 @@ pub struct SecretRights {
 
 impl SecretRights {
     /// What a tool asks for, and what its plugin was granted.
-    pub fn new(needs: &[Need], tool: &str, granted: &[SecretGrant]) -> SecretRights {
-        let asked: Vec<SecretGrant> = needs_for::<SecretNeed>(needs, "secrets", tool)
+    pub fn new<'a>(
+        needs: &[Need],
+        tool: &str,
+        granted: impl IntoIterator<Item = &'a SecretGrant>,
+    ) -> SecretRights {
+        let asked: Vec<SecretGrant> = needs_for::<SecretNeed>(needs, Kind::SECRETS.key(), tool)
             .flat_map(|need| need.asks().collect::<Vec<_>>())
             .collect();
         // A grant of a secret that the tool never asks for is none of its business.
-        let granted = granted.iter().filter(|grant| {
+        let granted = granted.into_iter().filter(|grant| {
             asked.iter().any(|asked| asked.name == grant.name && asked.slot == grant.slot)
         });
         SecretRights { granted: granted.cloned().collect(), asked }

@@ -386,14 +386,18 @@ impl Guards {
                 address.id == *id && place.as_ref().is_none_or(|place| *place == address.place)
             };
             let is_there = hearing.iter().any(|(address, grants)| {
-                let has_all = plugin.grants.hooks.iter().all(|hook| grants.hooks.contains(hook));
+                let has_all = plugin
+                    .grants
+                    .of::<HookGrant>()
+                    .all(|hook| grants.of().any(|held: &HookGrant| held == hook));
                 is_it(address) && has_all
             });
             if is_there {
                 self.0.remove(&(id.clone(), place));
                 continue;
             }
-            let Some(hooks) = self.of(id, place.as_ref(), &plugin.grants.hooks) else { continue };
+            let hooks: Vec<HookGrant> = plugin.grants.of().cloned().collect();
+            let Some(hooks) = self.of(id, place.as_ref(), &hooks) else { continue };
             let mut own = registrations.iter_mut().filter(|registration| {
                 registration.hooks.is_none() && is_it_of(registration, &is_it)
             });
@@ -432,8 +436,7 @@ fn authorise(
     let trusted = judged.is_trusted();
     let grants = if trusted { settings.grants.clone() } else { Grants::default() };
     // Values are of concern to those who were granted some.
-    let has_values = !grants.env.is_empty() || !grants.secrets.is_empty();
-    let values = if has_values { values } else { 0 };
+    let values = if grants.has_values() { values } else { 0 };
     let mut idle = {
         let mut given = source.given.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |given: &Given| {

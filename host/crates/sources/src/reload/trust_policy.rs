@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
 
     /// What it was granted to hear of, whichever build of it lies there.
     pub(super) fn hooks(&self) -> impl Iterator<Item = &HookGrant> {
-        self.settings.grants.hooks.iter().chain(&self.bundled.grants.hooks)
+        self.settings.grants.of().chain(self.bundled.grants.of())
     }
 
     /// Tells whether it may replace tools of others, whichever build of it lies there.

@@ -120,7 +120,8 @@ pub fn directories(
     };
     let addresses = all.values().flatten().filter(is_trusted);
     let granted = addresses.flat_map(|address| {
-        let dirs = may(config, address, remembered).grants.dirs;
+        let grants = may(config, address, remembered).grants;
+        let dirs: Vec<DirGrant> = grants.of().cloned().collect();
         dirs.into_iter().map(|grant| (address.id.clone(), grant))
     });
     granted.collect()

@@ -36,7 +36,7 @@ fn add(
     let table = table_of(plugins, plugin)?;
     for (kind, text) in grants.all() {
         let key = kind.key();
-        if kind == Kind::Kv {
+        if kind.value_name().is_none() {
             table.insert(key, toml_edit::value(true));
             continue;
         }
@@ -109,7 +109,7 @@ fn without(text: &str, plugin: &Key, chosen: &Grants) -> Result<(String, usize),
 /// Takes grants out of a table: those of `chosen`, or all of them if that is empty. Tells how many.
 fn take(table: &mut dyn TableLike, chosen: &Grants) -> usize {
     let mut count = 0;
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         let (key, texts) = (kind.key(), chosen.texts(kind));
         if texts.is_empty() && !chosen.is_empty() {
             continue;
@@ -152,14 +152,14 @@ pub fn rewritten(
         return Ok(text.to_owned());
     };
     let mut all = Grants::default();
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         let item = table.get(kind.key());
         let list = item.and_then(Item::as_array).into_iter().flatten();
-        for text in list.filter_map(toml_edit::Value::as_str) {
+        let is_on = kind.value_name().is_none() && item.and_then(Item::as_bool) == Some(true);
+        for text in list.filter_map(toml_edit::Value::as_str).chain(is_on.then_some("")) {
             // What cannot be read is no grant.
             let _ = all.add(kind, text, None);
         }
-        all.kv |= kind == Kind::Kv && item.and_then(Item::as_bool) == Some(true);
     }
     let permissions: Vec<(&str, Item)> =
         PERMISSIONS.into_iter().filter_map(|key| Some((key, table.get(key)?.clone()))).collect();
@@ -260,16 +260,20 @@ fn editable(text: &str) -> Result<DocumentMut, ConfigError> {
 mod tests {
     use super::*;
     use crate::config::{Config, parse};
-    use toolhost_policy::capability::DirGrant;
 
     #[test]
     fn grants_are_edited_in_place() {
         let id = PluginId::from_stem("files").expect("an id");
         let id = PluginAddress::in_folder(std::path::Path::new("/p"), id);
-        let dir = |text: &&str| DirGrant::parse(text, None).expect(text);
-        let dirs =
-            |texts: &[&str]| Grants { dirs: texts.iter().map(dir).collect(), ..Grants::default() };
-        let more = Grants { env: vec!["TOKEN".to_owned()], ..dirs(&["/a:ro"]) };
+        let dirs = |texts: &[&str]| {
+            let mut grants = Grants::default();
+            for text in texts {
+                grants.add(Kind::DIRS, text, None).expect(text);
+            }
+            grants
+        };
+        let mut more = dirs(&["/a:ro"]);
+        more.add(Kind::ENV, "TOKEN", None).expect("a grant");
         let text = "# mine\n[limits]\ntools_max = 7 # few\n";
         let granted = with_grants(text, &id, &dirs(&["/a:ro", "/b=c:rw"])).expect("edited");
         assert!(granted.starts_with(text), "{granted}");

@@ -89,18 +89,18 @@ impl Reader<'_> {
     fn plugin(&self, table: &dyn TableLike) -> Result<Said, ConfigError> {
         let mut said = Said::default();
         let mut known = vec!["allow_tool_override", "exclusive", "update"];
-        known.extend(Kind::ALL.map(Kind::key));
+        known.extend(Kind::all().map(|kind| kind.key()));
         for (name, item) in self.entries(table, &known)? {
             match (name, Kind::of_key(name)) {
                 ("update", _) => said.update = Some(self.update(name, item)?),
                 ("exclusive", _) => said.exclusive = Some(self.exclusive(name, item)?),
-                (_, Some(Kind::Kv)) => {
-                    let grants = Grants { kv: self.flag(name, item)?, ..Grants::default() };
-                    said.grants.insert(Kind::Kv, grants);
-                }
                 (_, Some(kind)) => {
                     let mut read = Grants::default();
-                    for text in self.texts(name, item)? {
+                    let texts = match kind.value_name() {
+                        Some(_) => self.texts(name, item)?,
+                        None => self.flag(name, item)?.then(String::new).into_iter().collect(),
+                    };
+                    for text in texts {
                         let added = read.add(kind, &text, None);
                         added.map_err(|error| self.error(item, error.to_string()))?;
                     }

@@ -41,12 +41,12 @@ impl Host for Environment<'_> {
         let conduct = &self.conduct;
         if self.is_probed {
             for name in &conduct.rights.variables_lacking {
-                conduct.not_granted(Kind::Env, name, &format!("the variable {name}"));
+                conduct.not_granted(Kind::ENV, name, &format!("the variable {name}"));
             }
         }
         // All are handed over at once, whichever the guest wants.
         for (name, _) in &conduct.rights.variables {
-            conduct.used(Kind::Env, name);
+            conduct.used(Kind::ENV, name);
         }
         self.inner.get_environment()
     }

@@ -113,7 +113,7 @@ impl Files<'_> {
         // Every answer tells what is there, but for the one that nothing is.
         let is_nothing = |error: &FsError| matches!(error.downcast_ref(), Some(ErrorCode::NoEntry));
         if !result.as_ref().is_err_and(is_nothing) {
-            self.conduct.touch(Kind::Dirs);
+            self.conduct.touch(Kind::DIRS);
             if let Some(directory) = self.roots.of(what.fd) {
                 self.conduct.used_directory(directory, what.access);
             }
@@ -123,7 +123,7 @@ impl Files<'_> {
 
     /// Refuses what is closed.
     fn check(&self, what: Use<'_>) -> FsResult<()> {
-        match self.conduct.closed(Kind::Dirs, what.path) {
+        match self.conduct.closed(Kind::DIRS, what.path) {
             Some(_) => Err(ErrorCode::NotPermitted.into()),
             None => Ok(()),
         }
@@ -144,7 +144,7 @@ impl Files<'_> {
             | DescriptorType::Directory
             | DescriptorType::SymbolicLink => Ok(()),
             _ => {
-                self.conduct.touch(Kind::Dirs);
+                self.conduct.touch(Kind::DIRS);
                 Err(ErrorCode::NotPermitted.into())
             }
         }

@@ -100,12 +100,12 @@ impl GuestHttp {
             refused(match why {
                 HttpRefusal::NotGranted => {
                     let grant = self.conduct.rights.http.suggestion(&target);
-                    self.conduct.not_granted(Kind::Http, &grant, &what)
+                    self.conduct.not_granted(Kind::HTTP, &grant, &what)
                 }
-                HttpRefusal::NotAsked => self.conduct.not_asked(Kind::Http, &target.grant(), &what),
+                HttpRefusal::NotAsked => self.conduct.not_asked(Kind::HTTP, &target.grant(), &what),
             })
         })?;
-        if let Some(closed) = self.conduct.closed(Kind::Http, &what) {
+        if let Some(closed) = self.conduct.closed(Kind::HTTP, &what) {
             return Err(refused(closed));
         }
         if self.sent.fetch_add(1, Ordering::Relaxed) >= self.sent_max {
@@ -125,9 +125,9 @@ impl GuestHttp {
             .as_str()
             .parse()
             .map_err(|_| refused(format!("{what} cannot be sent: its URL is none")))?;
-        self.conduct.touch(Kind::Http);
+        self.conduct.touch(Kind::HTTP);
         // The path is the plugin's own business, and may hold what is nobody's.
-        self.conduct.used(Kind::Http, &format!("{} {}", parts.method, target.grant()));
+        self.conduct.used(Kind::HTTP, &format!("{} {}", parts.method, target.grant()));
         let body = body.map_err(|error| SendError::RequestBody { reason: error.to_string() });
         Ok(Decided {
             request: http::Request::from_parts(parts, body.boxed_unsync()),
@@ -252,7 +252,7 @@ fn failed(error: SendError, target: &Target, conduct: &CallLog, secrets: &Plugin
                 Some(grant) => format!(
                     "if that is meant, run `toolhost grant {} {}`",
                     conduct.words(),
-                    Kind::Http.flag_for(grant)
+                    Kind::HTTP.flag_for(grant)
                 ),
                 None => "no grant of this name reaches it".to_owned(),
             };
@@ -261,7 +261,7 @@ fn failed(error: SendError, target: &Target, conduct: &CallLog, secrets: &Plugin
                 // Which address it is, is for the log: names of a network are its own business.
                 why: format!("is refused, since its host has an address that is {kind}"),
                 repair,
-                grant: grant.map(|grant| (Kind::Http.key().to_owned(), grant)),
+                grant: grant.map(|grant| (Kind::HTTP.key().to_owned(), grant)),
             })))
         }
         error => wasi_error(error, text),

@@ -13,11 +13,11 @@ impl Guest {
         self.count_host_call()?;
         let conduct = &self.conduct;
         if let Some(kv) = &conduct.rights.kv {
-            conduct.used(Kind::Kv, "");
+            conduct.used(Kind::KV, "");
             return Ok(Ok((Arc::clone(kv), self.side())));
         }
         let what = format!("the store of plugin:{}", conduct.plugin);
-        Ok(Err(Error::NotGranted(conduct.lacks(Kind::Kv, "kv", &what))))
+        Ok(Err(Error::NotGranted(conduct.lacks(Kind::KV, "kv", &what))))
     }
 }
 

@@ -22,8 +22,8 @@ impl Guest {
             return is_set;
         }
         match secrets.asked(name) {
-            Some(asked) => conduct.not_granted(Kind::Secrets, &asked.to_string(), &what),
-            None => conduct.not_asked(Kind::Secrets, name, &what),
+            Some(asked) => conduct.not_granted(Kind::SECRETS, &asked.to_string(), &what),
+            None => conduct.not_asked(Kind::SECRETS, name, &what),
         };
         false
     }

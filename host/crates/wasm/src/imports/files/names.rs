@@ -232,7 +232,7 @@ impl Files<'_> {
         if let Some((place, below)) = paths::lead(&path, meant, self.names.working(), &places) {
             return Ok((self.own(place)?, below));
         }
-        if self.conduct.closed(Kind::Dirs, what.path).is_none()
+        if self.conduct.closed(Kind::DIRS, what.path).is_none()
             && let Some(shown) = self.names.shown(&path, meant, what, &places, self.is_probed)
         {
             // Without its slash nobody knows which one was meant.

@@ -38,7 +38,7 @@ pub(super) fn inject(
                 repair: format!(
                     "take one back with `toolhost revoke {} {}`",
                     conduct.words(),
-                    Kind::Secrets.flag_for(&grant.to_string())
+                    Kind::SECRETS.flag_for(&grant.to_string())
                 ),
                 grant: None,
             }));
@@ -63,7 +63,7 @@ pub(super) fn inject(
                 false => value.expose().to_owned(),
             }
         };
-        conduct.used(Kind::Secrets, name);
+        conduct.used(Kind::SECRETS, name);
         match slot {
             Slot::Header(header) => {
                 let written = headers.get(header).and_then(|value| value.to_str().ok());
@@ -80,7 +80,7 @@ pub(super) fn inject(
     for asked in conduct.rights.secrets.lacking_for(target) {
         let what = format!("the secret {} for {target}", asked.name);
         // The request goes without it; whoever wonders at the answer is told.
-        conduct.not_granted(Kind::Secrets, &asked.to_string(), &what);
+        conduct.not_granted(Kind::SECRETS, &asked.to_string(), &what);
     }
     leftover(conduct, target, headers)
 }
@@ -123,8 +123,8 @@ fn leftover(conduct: &CallLog, target: &Target, headers: &HeaderMap) -> Result<(
             repair: "its author must put it there".to_owned(),
             grant: None,
         }),
-        Some(asked) => conduct.not_granted(Kind::Secrets, &asked.to_string(), &what),
-        None => conduct.not_asked(Kind::Secrets, name, &what),
+        Some(asked) => conduct.not_granted(Kind::SECRETS, &asked.to_string(), &what),
+        None => conduct.not_asked(Kind::SECRETS, name, &what),
     })
 }
 
