@@ -484,3 +484,19 @@ async fn a_script_whose_import_never_ends_is_not_loaded_and_others_are() {
     let query = json!({ "filter": ".", "json": 1 });
     assert_eq!(answer(&host, "json_query", query).await, r#"{"results":[1],"truncated":false}"#);
 }
+
+#[test]
+fn a_main_file_in_a_plugins_folder_is_a_plugin_of_its_own() {
+    let text = "from toolhost import tool\n\n@tool\ndef say() -> str:\n    \"\"\"Says.\"\"\"\n    return \"hello\"\n";
+    let lab = Lab::new().with("plugin.py", text);
+    for arguments in [
+        vec!["check", "plugins/plugin.py"],
+        vec!["probe", "plugins/plugin.py", "say", "{}"],
+        vec!["inspect", "plugins/plugin.py"],
+    ] {
+        let said = lab.run(&arguments);
+        assert!(said.starts_with("exit 0"), "{said}");
+        let is_whole = said.contains("plugin:plugins") || said.contains("neither Cargo.toml");
+        assert!(!is_whole, "{said}");
+    }
+}

@@ -22,7 +22,7 @@ use toolhost_policy::capability;
 use toolhost_sources::reload;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::LockError;
-use toolhost_wasm::{Candidate, script};
+use toolhost_wasm::Candidate;
 
 /// Main files of a plugin that is a folder of scripts.
 const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
@@ -121,7 +121,7 @@ async fn targets(
 ) -> Result<Vec<Target>, Failure> {
     let named = Path::new(&given.plugin);
     if source::is_path(named) {
-        let path = &script::whole(named);
+        let path = &reload::whole(&settings.folders, named);
         if path.is_dir() {
             return folder(ui, home, path, (settings, given.yes)).await;
         }
