@@ -112,12 +112,24 @@ impl BuildRecord {
 }
 
 impl Loader {
+    /// Tells whether a build can be published from its record: nothing has to be compiled for it, it was
+    /// not made by whoever uses this host, and its runner counts.
+    pub fn needs_no_load(&self, candidate: &Candidate, record: &BuildRecord) -> bool {
+        let is_there = match (record.facts.script, &record.runner) {
+            (None, None) => self.links.is_compiled(&record.facts.digest),
+            (Some(language), Some(runner)) => {
+                self.links.is_compiled(runner) && self.runners.counts(language, runner)
+            }
+            _ => false,
+        };
+        is_there && !self.is_own(candidate, &record.facts.digest)
+    }
+
     /// A build as it is recorded, whose bytes lie there as far as anybody knows. They are read, and
     /// compared with the digest, before anything of them is run: at its first call, check, description
     /// or hook. `on_misfit` hears if they are others, or cannot be loaded.
     ///
-    /// It is held in so many bytes. There is none if something has to be compiled for it, if it was made by whoever uses this host,
-    /// or if its runner does not count.
+    /// It is held in so many bytes.
     ///
     /// # Errors
     /// If the plugins of its folder hold more than they may.
@@ -127,19 +139,9 @@ impl Loader {
         load_as: &LoadAs,
         (record, bytes): (BuildRecord, u64),
         on_misfit: OnMisfit,
-    ) -> Result<Option<Loaded>, LoadError> {
+    ) -> Result<Loaded, LoadError> {
         let BuildRecord { facts, runner, tools, needs, rejected } = record;
         let digest = Arc::clone(&facts.digest);
-        let is_there = match (facts.script, &runner) {
-            (None, None) => self.links.is_compiled(&digest),
-            (Some(language), Some(runner)) => {
-                self.links.is_compiled(runner) && self.runners.counts(language, runner)
-            }
-            _ => false,
-        };
-        if !is_there || self.is_own(candidate, &digest) {
-            return Ok(None);
-        }
         let mut account = self.accounts.open(candidate, load_as);
         account.learn(&digest, false);
         account.hold(bytes)?;
@@ -154,7 +156,7 @@ impl Loader {
         let prepared = Arc::new(self.prepare(candidate, exported, &self.engine, program));
         let registration = registration(candidate, &prepared, &digest, (tools, needs, rejected));
         let (packed, unrecorded) = (None, None);
-        Ok(Some(Loaded { registration, facts, packed, own: false, runner, unrecorded, prepared }))
+        Ok(Loaded { registration, facts, packed, own: false, runner, unrecorded, prepared })
     }
 
     /// Loads what a record speaks of: nothing of other bytes is compiled or run. A script registers

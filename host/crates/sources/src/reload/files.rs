@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arriving;
 use super::build::Build;
-use super::recorded::{Recorded, Records};
+use super::recorded::{self, Recalled, Recorded, Records};
 use super::reloader::Reloader;
 use super::source::{Source, State};
 use super::trust_policy::Case;
@@ -147,9 +147,15 @@ impl Reloader {
         let Recorded { build, suspect, usage, bytes } = recorded;
         let digest = Arc::clone(&build.facts.digest);
         let candidate = &source.found.candidate;
+        if !self.parts.loader.needs_no_load(candidate, &build) {
+            if recorded::is_own(&load_as, &digest) {
+                source.recalled = Some(Recalled::new(digest, build.tools));
+            }
+            return;
+        }
         let loaded = self.parts.loader.recorded(candidate, &load_as, (build, bytes), on_misfit);
         // Whatever is in the way is told when it is loaded.
-        let Ok(Some(loaded)) = loaded else { return };
+        let Ok(loaded) = loaded else { return };
         let build = Build::recorded(loaded, suspect);
         let case = Case::new(&source.found, &self.config, &self.remembered);
         if case.judge(&build).is_to_be_loaded() {

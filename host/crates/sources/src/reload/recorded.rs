@@ -238,6 +238,11 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
+    pub(super) fn new(digest: Arc<str>, tools: Vec<ToolSpec>) -> Recalled {
+        let tool = |spec| Arc::new(RecalledTool(spec)) as Arc<dyn Tool>;
+        Recalled { digest, tools: tools.into_iter().map(tool).collect() }
+    }
+
     /// The names it has, as a reader takes them.
     pub(super) fn names(&self) -> BTreeSet<String> {
         self.tools.iter().map(|tool| tool.spec().name.skeleton()).collect()
@@ -274,7 +279,7 @@ impl Tool for RecalledTool {
 const COMING: &str = "its plugin is being loaded; call it again in a moment";
 
 /// Tells whether a build is the user's own, bundled, or trusted.
-fn is_own(load_as: &LoadAs, digest: &str) -> bool {
+pub(super) fn is_own(load_as: &LoadAs, digest: &str) -> bool {
     load_as.standing != Standing::Untrusted || load_as.trusted.contains(digest)
 }
 
@@ -286,7 +291,8 @@ impl Reloader {
         let mut recalled = Vec::new();
         for (path, source) in &self.sources {
             let load_as = arriving::load_as(&source.found, &self.remembered);
-            if source.found.twins.is_some() {
+            // What looks as it is recorded needs not be read for that.
+            if source.found.twins.is_some() || source.looks_like.is_some() {
                 continue;
             }
             let (loader, candidate) = (&self.parts.loader, &source.found.candidate);
@@ -309,9 +315,7 @@ impl Reloader {
             if known.contains(&*digest)
                 && let Some(tools) = records.iter().find_map(|of| of.tools(&digest, &self.limits))
             {
-                let tool = |spec| Arc::new(RecalledTool(spec)) as Arc<dyn Tool>;
-                let tools = tools.into_iter().map(tool).collect();
-                recalled.push((path.clone(), Recalled { digest, tools }));
+                recalled.push((path.clone(), Recalled::new(digest, tools)));
             }
         }
         for (path, found) in recalled {
