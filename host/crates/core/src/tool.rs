@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 pub use approval::{Approval, Approver, Question};
 pub use example::{Mismatch, fits};
@@ -187,12 +188,14 @@ pub struct Progress {
 }
 
 /// One way in which arguments break a schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// JSON Pointer to the offending value; empty for the whole.
     pub path: String,
     /// What was given, what is allowed.
     pub message: String,
+    /// The first property that is not allowed, where that is what is wrong.
+    pub unexpected: Option<String>,
 }
 
 /// One call as a front end hands it in.

@@ -14,7 +14,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub enum Unchecked {
     Time,
     /// It took more memory than `schema_check_memory_bytes_max`.
     Memory,
-    /// Too many checks wait.
+    /// Too many checks wait, or it had no turn in time.
     Busy,
     /// So much memory for it is not left in `memory_all_bytes_max`.
     NoMemory(u64),
@@ -130,7 +130,8 @@ impl Checker {
     }
 
     /// Checks a value against a schema, and the JSON that it was compiled of. The schema is that of
-    /// a party, which may be a stranger: of a project that nobody has trusted.
+    /// a party, which may be a stranger: of a project that nobody has trusted. It waits for its turn
+    /// no longer than until `deadline`: that others took the time is nothing the party has done.
     ///
     /// # Errors
     /// If the check was stopped by a limit, or there is no room for it.
@@ -143,12 +144,14 @@ impl Checker {
         schema: &Arc<Schema>,
         source: &Value,
         given: Given<'_>,
+        deadline: Instant,
     ) -> Result<Checked, Unchecked> {
         if let Some(checked) = quick(schema, given)? {
             return Ok(checked);
         }
         let turns = if is_stranger { &self.turns_of_strangers } else { &self.turns };
-        let Ok(_turn) = turns.take(party).await else { return Err(Unchecked::Busy) };
+        let turn = tokio::time::timeout_at(deadline.into(), turns.take(party)).await;
+        let Ok(Ok(_turn)) = turn else { return Err(Unchecked::Busy) };
         match &self.program {
             Some(program) => self.elsewhere(program, source, given.text).await,
             None => brief(schema, given).await,
@@ -231,11 +234,8 @@ async fn brief(schema: &Arc<Schema>, given: Given<'_>) -> Result<Checked, Unchec
 
 /// What the process described.
 fn violations(described: &[u8]) -> Vec<Violation> {
-    let found: Vec<(String, String)> = serde_json::from_slice(described).unwrap_or_default();
-    if found.is_empty() {
-        return schema::unexplained();
-    }
-    found.into_iter().map(|(path, message)| Violation { path, message }).collect()
+    let found: Vec<Violation> = serde_json::from_slice(described).unwrap_or_default();
+    if found.is_empty() { schema::unexplained() } else { found }
 }
 
 /// Why the process died without a verdict.
@@ -283,8 +283,6 @@ pub fn check_here(mut input: impl Read, mut output: impl Write) -> Result<(), St
     // Describing may take all the memory, and then this is the whole answer.
     output.write_all(&[BREAKS]).and_then(|()| output.flush()).map_err(shown)?;
     let described = schema.explain(&value, size).unwrap_or_else(|| schema.explain_first(&value));
-    let described: Vec<(String, String)> =
-        described.into_iter().map(|violation| (violation.path, violation.message)).collect();
     let described = serde_json::to_vec(&described).map_err(|error| error.to_string())?;
     output.write_all(&described).and_then(|()| output.flush()).map_err(shown)
 }
@@ -337,10 +335,16 @@ mod tests {
         // Strangers have one turn for each two cores, and one of them checks for ever.
         let held = checker.turns_of_strangers.take(SourceKey::new()).await.expect("a turn");
         let another = (SourceKey::new(), true);
-        let mut waiting = Box::pin(checker.check(another, &schema, &source, given));
+        let soon = Instant::now() + Duration::from_millis(20);
+        let later = Instant::now() + Duration::from_secs(600);
+        let mut waiting = Box::pin(checker.check(another, &schema, &source, given, later));
         assert!(waiting.as_mut().now_or_never().is_none());
+        // Who waits in vain has done nothing.
+        let third = (SourceKey::new(), true);
+        let checked = checker.check(third, &schema, &source, given, soon).await;
+        assert_eq!(checked, Err(Unchecked::Busy));
         let user = (SourceKey::new(), false);
-        assert_eq!(checker.check(user, &schema, &source, given).await, Ok(Ok(())));
+        assert_eq!(checker.check(user, &schema, &source, given, later).await, Ok(Ok(())));
         assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its own");
         drop(held);
         assert_eq!(waiting.await, Ok(Ok(())));

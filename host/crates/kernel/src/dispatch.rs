@@ -247,7 +247,7 @@ impl Dispatch {
         };
         let answered = async {
             let output = entry.tool.call(invocation).await?;
-            self.check_output(entry, &output).await?;
+            self.check_output(entry, &output, deadline).await?;
             Ok(output)
         };
         let result = tokio::time::timeout_at(deadline.into(), answered)

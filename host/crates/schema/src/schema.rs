@@ -21,12 +21,13 @@ mod expand;
 mod format;
 #[cfg(test)]
 mod held;
+mod invalid;
 mod pattern;
 mod weight;
 
 use std::fmt::{self, Write as _};
 
-use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
 use pattern::{PATTERN_MEMORY_BYTES_MAX, Patterns};
@@ -38,6 +39,7 @@ use toolhost_core::tool::Violation;
 use weight::Analysis;
 
 use error::check;
+use invalid::described;
 
 pub use clean::clean;
 pub use error::{Expensive, SchemaError};
@@ -137,7 +139,7 @@ impl Schema {
             .should_validate_formats(false)
             .offline()
             .build(&expanded.schema)
-            .map_err(|error| SchemaError::Invalid(shown(&error)))?;
+            .map_err(|error| invalid::invalid(&error))?;
         let (bytes, is_exact) = (expanded.bytes + patterns.bytes, expanded.is_exact);
         Ok(Schema { validator, analysis, bytes, is_exact })
     }
@@ -210,16 +212,11 @@ impl Schema {
     }
 }
 
-/// What is said of a value that is wrong where saying more can take too much memory.
+/// What is said of a value that is wrong where saying more can take too much memory or time.
 pub fn unexplained() -> Vec<Violation> {
-    let message = "the value does not fit the schema; it is too large for the schema's alternatives \
-                   to say where";
-    vec![Violation { path: String::new(), message: message.to_owned() }]
-}
-
-fn described(error: ValidationError<'_>) -> Violation {
-    let path = text::cut(&error.instance_path().to_string(), PATH_CHARS_MAX);
-    Violation { path, message: shown(&error) }
+    let message = "the value does not fit the schema; to say where takes more memory or time than \
+                   there is for it";
+    vec![Violation { path: String::new(), message: message.to_owned(), unexpected: None }]
 }
 
 /// Levels of nesting in JSON text, counted without recursion.

@@ -37,7 +37,8 @@ impl Dispatch {
         size.nodes += 1;
         let value = Value::Object(std::mem::take(&mut given.value));
         let check = Given { text: &given.text, value: Some(&value), size };
-        let checking = self.checker.check(entry.who(), &entry.parameters, &spec.parameters, check);
+        let (who, schema, source) = (entry.who(), &entry.parameters, &spec.parameters);
+        let checking = self.checker.check(who, schema, source, check, deadline);
         let checked = tokio::time::timeout_at(deadline.into(), checking).await;
         if let Value::Object(value) = value {
             given.value = value;
@@ -64,6 +65,7 @@ impl Dispatch {
         &self,
         entry: &Entry,
         output: &ToolOutput,
+        deadline: Instant,
     ) -> Result<(), CallError> {
         let spec = entry.tool.spec();
         let (Some(schema), Some(source)) = (&entry.output, &spec.output) else { return Ok(()) };
@@ -76,7 +78,7 @@ impl Dispatch {
         };
         let size = json::measure(text).map_err(|error| failed(format!("is not JSON: {error}")))?;
         let given = Given { text, value: None, size };
-        match self.checker.check(entry.who(), schema, source, given).await {
+        match self.checker.check(entry.who(), schema, source, given, deadline).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(violations)) => {
                 let first = violations.first().map(|violation| violation.message.clone());
@@ -108,7 +110,7 @@ impl Dispatch {
             }
             Unchecked::Busy => {
                 let message = format!(
-                    "busy: too many checks of values against schemas wait, and {what} would be one more; try again"
+                    "busy: too many checks of values against schemas wait for that of {what}; try again"
                 );
                 CallError::new(Code::Busy, message)
             }

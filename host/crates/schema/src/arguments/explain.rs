@@ -69,10 +69,7 @@ pub(super) fn not_json(text: &str, error: &serde_json::Error) -> CallError {
 
 /// For an unexpected property at the top: the declared one whose name is most like it.
 fn nearest_property(violation: &Violation, parameters: &Value) -> Option<String> {
-    if !violation.path.is_empty() || !violation.message.starts_with("Additional properties") {
-        return None;
-    }
-    let unexpected = violation.message.split('\'').nth(1)?;
+    let unexpected = violation.unexpected.as_deref().filter(|_| violation.path.is_empty())?;
     let declared = parameters["properties"].as_object()?;
     text::nearest(unexpected, declared.keys().map(String::as_str)).into_iter().next()
 }
@@ -110,6 +107,7 @@ mod tests {
         let violation = Violation {
             path: String::new(),
             message: "Additional properties are not allowed ('fliter' was unexpected)".to_owned(),
+            unexpected: Some("fliter".to_owned()),
         };
         assert_eq!(
             explain("t", &[violation], &parameters).message,

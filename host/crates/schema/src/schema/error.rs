@@ -57,7 +57,9 @@ pub enum SchemaError {
     )]
     Remote(String),
     /// A reference leads nowhere.
-    #[error("`$ref` to `{0}` leads to no schema; refer to one in `$defs`, such as `#/$defs/name`")]
+    #[error(
+        "`$ref` to `{0}` leads to no schema; refer to one in `$defs`, such as `#/$defs/name`, or to an `$anchor` of this schema"
+    )]
     Dangling(String),
     /// A pattern is too long.
     #[error("`pattern` of {given} bytes exceeds `schema_pattern_bytes_max` of {allowed}")]
@@ -79,7 +81,7 @@ pub enum SchemaError {
     },
     /// Its patterns take too much memory.
     #[error(
-        "{at}: a pattern takes more than 1 MiB compiled, or all of the schema more than `schema_patterns_bytes_max` of {allowed}; repeat less than `x{{1000}}`"
+        "{at}: a pattern takes more than 1 MiB compiled, or all of the schema more than `schema_patterns_bytes_max` of {allowed}; repeat less, and bound lengths with `minLength` and `maxLength`: a class such as `\\p{{L}}` takes hundreds of states each time it is repeated"
     )]
     PatternsTooLarge {
         /// The pattern for which there is no room any more.
@@ -104,8 +106,13 @@ pub enum SchemaError {
     #[error("schema is not prepared: the host ends")]
     Stopped,
     /// The schema breaks a rule of JSON Schema, or has a pattern that cannot run in linear time.
-    #[error("schema is invalid: {0}")]
-    Invalid(String),
+    #[error("schema is invalid: {at}: {problem}")]
+    Invalid {
+        /// The keyword, and its place with every `$ref` expanded.
+        at: Expensive,
+        /// What is wrong there, and what is allowed.
+        problem: String,
+    },
 }
 
 /// Refuses to go on with what is stopped.

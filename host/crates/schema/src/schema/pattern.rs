@@ -117,8 +117,8 @@ impl Patterns {
         }
         let left = allowed.saturating_sub(self.bytes) / COPIES;
         let size_max = PATTERN_MEMORY_BYTES_MAX.min(usize::try_from(left).unwrap_or(usize::MAX));
-        // What the validator cannot translate either, it refuses with its own words.
-        let Ok(translated) = jsonschema_regex::to_rust_regex(pattern) else { return Ok(()) };
+        let invalid = || super::invalid::pattern(keyword, path, pattern);
+        let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| invalid())?;
         let mut compiler = thompson::Compiler::new();
         compiler.configure(thompson::Config::new().nfa_size_limit(Some(size_max)));
         match compiler.build(&translated) {
@@ -132,7 +132,7 @@ impl Patterns {
                 Ok(())
             }
             Err(error) if error.size_limit().is_some() => Err(too_large()),
-            Err(_) => Ok(()),
+            Err(_) => Err(invalid()),
         }
     }
 }
