@@ -226,10 +226,11 @@ impl CallLog {
 
     /// Remembers a refusal, and returns the sentence for the guest.
     pub(super) fn refuse(&self, refusal: Refusal) -> String {
-        // The guest has written into all of it: names, hosts, paths.
+        // The guest has written into all of it: names, paths, and hosts, which are shown in lower
+        // case.
         let safe = |text: &str, chars_max| {
             let mut text = text::one_line(&text::cut(text, chars_max));
-            self.secrets.redact(&mut text);
+            self.secrets.redact_any_case(&mut text);
             text
         };
         let refusal = Refusal {

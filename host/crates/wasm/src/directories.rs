@@ -73,6 +73,8 @@ impl DirectoryRules {
 
     /// A directory below one that may not be changed which may be, if one is easily found.
     fn narrower(&self, path: &Path) -> Option<String> {
+        // Below the root lies what is the system's.
+        path.parent()?;
         let entries = fs::read_dir(path).into_iter().flatten().flatten().take(NARROWER_MAX);
         let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let below = below.filter_map(|entry| entry.file_name().into_string().ok());

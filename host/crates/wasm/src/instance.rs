@@ -150,6 +150,13 @@ impl Tool for PluginTool {
     }
 }
 
+/// Tells whether an error has to do with files, in whatever words.
+fn speaks_of_files(message: &str) -> bool {
+    let message_lower = message.to_lowercase();
+    let words = ["file", "director", "folder", "path", "not granted"];
+    is_of_files(message) || words.iter().any(|word| message_lower.contains(word))
+}
+
 /// Tells whether an error is one of files, as Python, JavaScript, Rust and C say it.
 fn is_of_files(message: &str) -> bool {
     let words = [
@@ -205,7 +212,7 @@ impl PluginTool {
             return;
         }
         let refusal = if rights.asks.contains(&Kind::DIRS) {
-            if message.contains("toolhost grant") {
+            if message.contains("toolhost grant") || !speaks_of_files(message) {
                 return;
             }
             Refusal {

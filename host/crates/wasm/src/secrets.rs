@@ -59,6 +59,13 @@ impl PluginSecrets {
         }
     }
 
+    /// Takes every value out of a short text, in whatever case it stands there.
+    pub(super) fn redact_any_case(&self, text: &mut String) {
+        if let Cow::Owned(redacted) = self.redactor.text_of_any_case(text) {
+            *text = redacted;
+        }
+    }
+
     /// Takes every value out of a JSON text, which stays one.
     fn redact_json(&self, text: &mut String) {
         // String by string, since a value may be written in escapes, begin within one, or span two

@@ -143,6 +143,21 @@ impl Redactor {
         }
     }
 
+    /// The same for a short text whose case has changed, or may have: the name of a host, say.
+    pub fn text_of_any_case<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let exact = self.text(text);
+        let Some(patterns) = &self.patterns else { return exact };
+        let runs = patterns.folded().runs(exact.to_ascii_lowercase().as_bytes());
+        if runs.is_empty() {
+            return exact;
+        }
+        let mut bytes = exact.into_owned().into_bytes();
+        for (run, secret) in runs.into_iter().rev() {
+            bytes.splice(run, patterns.replacements[secret].bytes());
+        }
+        Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Replaces every value in bytes of any kind; without one they are not copied.
     pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let pass =

@@ -296,6 +296,22 @@ fn names_in_lower_case_are_seen_through() {
 }
 
 #[test]
+fn texts_whose_case_has_changed_are_seen_through() {
+    let redactor = redactor(&[("KEY", "tokenABC12345xYz"), ("LOW", "lower-case-9")]);
+    for (given, shown) in [
+        (
+            "https://tokenabc12345xyz.example is not granted",
+            "https://[REDACTED:KEY].example is not granted",
+        ),
+        ("TOKENABC12345XYZ and tokenABC12345xYz", "[REDACTED:KEY] and [REDACTED:KEY]"),
+        ("LOWER-CASE-9tokenabc12345xyz", "[REDACTED:LOW][REDACTED:KEY]"),
+        ("häuser of token ABC", "häuser of token ABC"),
+    ] {
+        assert_eq!(redactor.text_of_any_case(given), shown);
+    }
+}
+
+#[test]
 fn a_value_that_spans_a_field_is_seen() {
     let redactor = redactor(&[("USER", "User7:pa55word-990"), ("PAIR", "left: right-and-more")]);
     let spans = |name, value| redactor.spans_field(name, value);
