@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use toolhost::{Host, HostSettings, SourceStatus};
 
-use crate::support::{Lab, answer, cache, made, registering};
+use crate::support::{Lab, answer, cache, guest, made, registering};
 
 const OLD: Duration = Duration::from_secs(60);
 
@@ -157,4 +157,33 @@ fn a_script_is_called_from_its_record() {
     let called = lab.run(&["call", "shout", "--arg", "text=one two"]);
     assert!(called.starts_with("exit 0") && called.contains("ONE TWO"), "{called}");
     assert!(lab.run(&["describe", "shout"]).contains("As it was recorded."));
+}
+
+#[test]
+fn what_did_not_register_in_time_is_not_tried_at_each_start() {
+    let lab = Lab::new()
+        .config("[limits]\nregister_time_max = \"1s\"")
+        .with("endless.wasm", registering("loop"))
+        .with("other.wasm", guest("probe"));
+    let said = |shown: &str, what: &str| {
+        assert!(
+            shown.contains("`register` did not return within `register_time_max` of 1s"),
+            "{shown}"
+        );
+        assert!(shown.contains(what), "{shown}");
+    };
+    let again = "when it was last tried; it is tried again in 60min, and when its file changes; `toolhost doctor` tries it now";
+    let tried = "the plugin must not loop or wait there";
+    said(&lab.run(&["list"]), tried);
+    said(&lab.run(&["list"]), again);
+    said(&lab.run(&["doctor"]), tried);
+    // Where more time is allowed by now, and where the file is another one, it is tried.
+    let lab = lab.config("[limits]\nregister_time_max = \"1100ms\"");
+    let shown = lab.run(&["list"]);
+    assert!(shown.contains("`register_time_max` of 1s 100ms; the plugin"), "{shown}");
+    let lab = lab
+        .config("[limits]\nregister_time_max = \"1s\"")
+        .with("endless.wasm", registering("sleep"));
+    said(&lab.run(&["list"]), tried);
+    said(&lab.run(&["list"]), again);
 }

@@ -98,7 +98,10 @@ impl Host {
         // Plugins register beside the calls, as many at once as are loaded side by side.
         let instances_max = calls_max + 2 * cores();
         let rules = settings.directory_rules_with(remembered.lock());
-        let loader = loader(Arc::clone(&limits), instances_max, &settings, rules)?;
+        let mut loader = loader(Arc::clone(&limits), instances_max, &settings, rules)?;
+        if let Some(state) = &settings.state {
+            loader.remember_stopped(state.join("stopped"), !settings.load_all);
+        }
         let loader = Arc::new(loader);
         let mut registry = Registry::new(Arc::clone(&limits), remembered.owners());
         if settings.compiler.is_none() {

@@ -168,6 +168,11 @@ impl Account<'_> {
         }
     }
 
+    /// The digest of its bytes, as soon as that is known.
+    pub(super) fn digest(&self) -> Option<&Arc<str>> {
+        self.load_as.digest.get()
+    }
+
     /// How many bytes may be read of it.
     pub(super) fn bytes_left(&self) -> Result<u64, LoadError> {
         let allowed = self.limits().untrusted_bytes_max.0;

@@ -29,11 +29,13 @@ mod optional;
 mod priority;
 mod program;
 mod read;
+mod register;
 mod rights;
 mod runner;
 pub mod script;
 mod secrets;
 mod source;
+mod stopped;
 mod store;
 mod toolchain;
 

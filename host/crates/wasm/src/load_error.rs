@@ -98,6 +98,16 @@ pub enum LoadError {
         "`register` did not return within `register_time_max` of {0}; the plugin must not loop or wait there"
     )]
     RegisterTime(String),
+    /// The same bytes did not return in time lately.
+    #[error(
+        "`register` did not return within `register_time_max` of {allowed} when it was last tried; it is tried again in {again}, and when its file changes; `toolhost doctor` tries it now"
+    )]
+    RegisterTimeBefore {
+        /// What is allowed, in words.
+        allowed: String,
+        /// When it is tried again, in words.
+        again: String,
+    },
     /// `register` was stopped by a limit or crashed.
     #[error("`register` failed: {message}{log}")]
     RegisterStopped {
@@ -164,6 +174,7 @@ impl LoadError {
             | LoadError::OtherRunner
             | LoadError::Internal(_) => Phase::Compile,
             LoadError::RegisterTime(_)
+            | LoadError::RegisterTimeBefore { .. }
             | LoadError::RegisterStopped { .. }
             | LoadError::RegisterTooLarge(_)
             | LoadError::RegisterRefused(_)

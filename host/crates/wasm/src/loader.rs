@@ -11,32 +11,29 @@ use tokio::sync::watch;
 use super::account::{Account, Accounts, LoadAs, Standing};
 use super::cache::{CacheError, Caches};
 use super::compile;
-use super::convert::{self, Exported};
+use super::convert::Exported;
 use super::dev_builds::OwnSource;
 use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
 use super::instance::{Prepared, Values};
 use super::link::{Linked, Links};
-use super::load_error::{self, LoadError};
+use super::load_error::LoadError;
 use super::load_queue::{LoadQueue, Use};
 use super::loaded::{Facts, Loaded, registration};
-use super::program::{LazyProgram, Program};
+use super::program::LazyProgram;
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::secrets::Secrets;
 use super::source::Source;
+use super::stopped::Stopped;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
 use toolhost_core::scheduler::{SourceKey, Turn};
-use toolhost_core::text;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
 use toolhost_policy::capability::Variables;
 use toolhost_state::read::Place;
 use toolhost_state::store::Stores;
-
-/// What is shown of a `register` that refuses: the SDKs name what is allowed.
-const REFUSED_CHARS_MAX: usize = 600;
 
 /// A file that may be a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +59,9 @@ pub struct Loader {
     egress: Egress,
     /// What it loads is probed.
     is_probed: bool,
-    turns: LoadQueue,
+    /// Where bytes are remembered whose `register` did not return, and whether these are skipped.
+    pub(super) stopped: Option<(Stopped, bool)>,
+    pub(super) turns: LoadQueue,
     pub(super) accounts: Accounts,
     pub(super) runners: Runners,
 }
@@ -89,6 +88,7 @@ impl Loader {
             values: ArcSwap::default(),
             egress,
             is_probed: false,
+            stopped: None,
             turns: LoadQueue::new(cores()),
             accounts,
             runners: Runners::default(),
@@ -98,6 +98,12 @@ impl Loader {
     /// The process ends soon, and is not to wait for the end of idle threads.
     pub fn end_soon(&mut self) {
         self.engine.long.end_soon();
+    }
+
+    /// Remembers in this folder which bytes did not return from `register`. With `skips`, those of
+    /// the last hour are not tried again.
+    pub fn remember_stopped(&mut self, folder: PathBuf, skips: bool) {
+        self.stopped = Some((Stopped(folder), skips));
     }
 
     /// Keeps compiled components in this folder, which must be this user's alone.
@@ -465,31 +471,6 @@ impl Loader {
             retired: watch::Sender::new(false),
             authority: OnceLock::new(),
         }
-    }
-
-    pub(super) async fn register(
-        &self,
-        prepared: &Arc<Prepared>,
-        program: Arc<Program>,
-        account: &Account<'_>,
-        meter: &Arc<Meter>,
-    ) -> Result<convert::Registered, LoadError> {
-        let limits = &self.engine.limits;
-        let _turn = self.turns.register(account.standing(), account.party()).await?;
-        let time_max = account.register_time_left()?;
-        let exported = program.linked.exported;
-        let (answer, took) = prepared.register(program, time_max, Arc::clone(meter)).await;
-        account.registered(took, answer.is_none());
-        let answer = answer.ok_or_else(|| account.registered_too_long(time_max))?;
-        let answer = answer.map_err(|error| load_error::of_register(error, limits))?;
-        let registration = answer.map_err(|message| {
-            let message = convert::bounded(message, limits.error_bytes_max.as_usize());
-            LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
-        })?;
-        account.hold(convert::bytes(&registration))?;
-        let registered = convert::registration(registration, exported, limits)?;
-        account.hold(registered.schemas_bytes())?;
-        Ok(registered)
     }
 }
 
