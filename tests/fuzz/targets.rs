@@ -30,7 +30,7 @@ use toolhost_state::config::{self, Config, Share};
 use toolhost_state::trust_store;
 use toolhost_wasm::{Candidate, Loader};
 
-use crate::component::from_wat;
+use super::component::from_wat;
 
 /// A target: its name, which is also that of its corpus, and what it does.
 pub(crate) type Target = (&'static str, fn(&[u8]));

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../support/component.rs"]
+#[path = "../../it/support/component.rs"]
 mod component;
 #[path = "../targets.rs"]
 mod targets;

@@ -1,5 +1,5 @@
 //! A folder of 20 plugins in which one changes after the other, beside clients that call all the
-//! time; and what has to hold then. `reloads` does it for long, `tests/reload_soak.rs` for a while.
+//! time; and what has to hold then. `reloads` does it for long, `tests/it/load/reload_soak.rs` for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

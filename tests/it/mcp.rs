@@ -1,0 +1,4 @@
+//! The MCP server, with real clients.
+
+mod agents;
+pub(crate) mod serve;

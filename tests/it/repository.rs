@@ -1,0 +1,6 @@
+//! What holds of the repository itself: its layers, its bounds, its README.
+
+mod bounds;
+mod fuzzing;
+mod layering;
+mod readme;
