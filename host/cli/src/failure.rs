@@ -10,7 +10,7 @@ use toolhost_wasm::LoadError;
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(super) struct Failure {
-    kind: Kind,
+    kind: FailureKind,
     code: Option<Code>,
     message: String,
     hints: Vec<String>,
@@ -19,7 +19,7 @@ pub(super) struct Failure {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FailureKind {
     /// Nothing went wrong; whoever reads our output has gone.
     PipeClosed,
     /// The tool ran and says no.
@@ -38,7 +38,7 @@ enum Kind {
 }
 
 impl Failure {
-    fn new(kind: Kind, message: impl Into<String>) -> Failure {
+    fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
         Failure {
             kind,
             code: None,
@@ -50,17 +50,17 @@ impl Failure {
 
     /// Wrong usage or configuration.
     pub(super) fn usage(message: impl Into<String>) -> Failure {
-        Failure::new(Kind::Usage, message)
+        Failure::new(FailureKind::Usage, message)
     }
 
     /// Something was tried and failed, such as the build of a plugin.
     pub(super) fn failed(message: impl Into<String>) -> Failure {
-        Failure::new(Kind::Broken, message)
+        Failure::new(FailureKind::Broken, message)
     }
 
     /// Something other than a call was refused, such as building what nobody agreed to.
     pub(super) fn rejected(message: impl Into<String>) -> Failure {
-        Failure::new(Kind::Rejected, message)
+        Failure::new(FailureKind::Rejected, message)
     }
 
     /// Nobody has this name.
@@ -70,23 +70,23 @@ impl Failure {
 
     /// Our bug.
     pub(super) fn fault(message: impl Into<String>) -> Failure {
-        Failure::new(Kind::Fault, message)
+        Failure::new(FailureKind::Fault, message)
     }
 
     /// Whoever reads our output has gone.
     pub(super) fn pipe_closed() -> Failure {
-        Failure::new(Kind::PipeClosed, "")
+        Failure::new(FailureKind::PipeClosed, "")
     }
 
     /// Something that is enabled does not work. What, was printed as the command's answer.
     pub(super) fn broken() -> Failure {
-        Failure::new(Kind::Broken, "")
+        Failure::new(FailureKind::Broken, "")
     }
 
     /// No tool has this name, which is not called.
     pub(super) fn unknown_tool(name: &str) -> Failure {
         let error = CallError::new(Code::UnknownTool, format!("Unknown tool: {name}"));
-        Failure { kind: Kind::Usage, ..Failure::call(&error) }
+        Failure { kind: FailureKind::Usage, ..Failure::call(&error) }
     }
 
     /// Adds what to do next.
@@ -122,10 +122,10 @@ impl Failure {
     /// A call has no output.
     pub(super) fn call(error: &CallError) -> Failure {
         let kind = match error.class() {
-            Class::Failed => Kind::Tool,
-            Class::Rejected => Kind::Rejected,
-            Class::Aborted => Kind::Aborted,
-            Class::Fault => Kind::Fault,
+            Class::Failed => FailureKind::Tool,
+            Class::Rejected => FailureKind::Rejected,
+            Class::Aborted => FailureKind::Aborted,
+            Class::Fault => FailureKind::Fault,
         };
         // The mark is for models; a person sees the code.
         let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
@@ -146,7 +146,7 @@ impl Failure {
 
     /// Prints the failure to stderr and returns the exit code.
     pub(super) fn report(&self) -> ExitCode {
-        if self.kind != Kind::PipeClosed && !self.message.is_empty() {
+        if self.kind != FailureKind::PipeClosed && !self.message.is_empty() {
             let code = self.code.map(|code| format!("[{code}]")).unwrap_or_default();
             ui::error_line(&format!("error{code}: {}", self.message));
             for hint in &self.hints {
@@ -154,12 +154,12 @@ impl Failure {
             }
         }
         ExitCode::from(match self.kind {
-            Kind::PipeClosed => 0,
-            Kind::Tool | Kind::Broken => 1,
-            Kind::Usage => 2,
-            Kind::Rejected => 3,
-            Kind::Aborted => 4,
-            Kind::Fault => 70,
+            FailureKind::PipeClosed => 0,
+            FailureKind::Tool | FailureKind::Broken => 1,
+            FailureKind::Usage => 2,
+            FailureKind::Rejected => 3,
+            FailureKind::Aborted => 4,
+            FailureKind::Fault => 70,
         })
     }
 

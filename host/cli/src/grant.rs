@@ -277,19 +277,19 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
     let of_id = PluginId::from_stem(&words).ok().filter(|id| config.ids.contains_key(id));
     let chosen_plugin = Chooser::new(&home, &settings, config, command)?.choose(&words);
     let address = match (chosen_plugin, of_id) {
-        (Ok(choice), _) => Whose::Plugin(choice.address),
+        (Ok(choice), _) => GrantTarget::Plugin(choice.address),
         // A table of an id that there is no plugin of.
-        (Err(error), Some(id)) if error.is_of_nobody() => Whose::Id(id),
+        (Err(error), Some(id)) if error.is_of_nobody() => GrantTarget::Id(id),
         (Err(error), _) => return Err(error),
     };
     let limits = &settings.config.limits;
     let (count, was_trusted) = decide(&home, global, limits, |books| match &address {
-        Whose::Plugin(address) => books.revoke(address, &chosen),
-        Whose::Id(id) => books.revoke_of_id(id, &chosen).map(|count| (count, false)),
+        GrantTarget::Plugin(address) => books.revoke(address, &chosen),
+        GrantTarget::Id(id) => books.revoke_of_id(id, &chosen).map(|count| (count, false)),
     })?;
     let (id, folder) = match &address {
-        Whose::Plugin(address) => (&address.id, address.folder().map(Path::to_owned)),
-        Whose::Id(id) => (id, None),
+        GrantTarget::Plugin(address) => (&address.id, address.folder().map(Path::to_owned)),
+        GrantTarget::Id(id) => (id, None),
     };
     if count > 0 || was_trusted {
         home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
@@ -316,7 +316,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
 }
 
 /// Whose grants are taken.
-enum Whose {
+enum GrantTarget {
     Plugin(PluginAddress),
     /// Nobody's: what a table says that names only an id.
     Id(PluginId),

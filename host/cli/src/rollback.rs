@@ -68,7 +68,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 }
 
 /// What there is of a plugin.
-struct Found {
+struct KeptBuild {
     id: PluginId,
     folder: PathBuf,
     /// The digest of the build that serves.
@@ -79,7 +79,12 @@ struct Found {
     runners: Vec<Arc<str>>,
 }
 
-async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Result<Found, Failure> {
+async fn find(
+    ui: &Ui,
+    home: &Home,
+    global: &Global,
+    given: &Arguments,
+) -> Result<KeptBuild, Failure> {
     let mut settings: HostSettings = home.settings(global)?;
     let rest = match (&given.digest, given.list) {
         (Some(digest), _) => digest.as_str(),
@@ -100,7 +105,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Resul
     let digest = |ready: &reload::Ready| ready.facts.digest.to_string();
     let of = |status: &SourceStatus| {
         let Some(SourceId::Plugin { folder, .. }) = &status.source else { return None };
-        Some(Found {
+        Some(KeptBuild {
             id: id.clone(),
             folder: folder.clone(),
             serving: status.serving().map(digest),
@@ -115,7 +120,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Resul
     })
 }
 
-fn list(ui: &Ui, home: &Home, id: &PluginId, found: &Found) -> Result<(), Failure> {
+fn list(ui: &Ui, home: &Home, id: &PluginId, found: &KeptBuild) -> Result<(), Failure> {
     let lock = trust_store::load(&home.state).map_err(|error| Failure::usage(error.to_string()))?;
     let known = lock.plugin(&found.folder, id.as_str()).cloned().unwrap_or_default();
     let state = |digest: &String| {

@@ -29,13 +29,13 @@ pub(super) struct Work {
     out: PathBuf,
     /// Where that is, if it is neither what was named nor `./plugins`.
     elsewhere: Option<String>,
-    kind: Kind,
+    kind: WorkKind,
     /// The ids of what was made of it.
     made: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WorkKind {
     /// A component is built of it.
     Built,
     /// It is copied.
@@ -72,12 +72,12 @@ impl Work {
             named.as_ref() == Some(above) || home.folders().iter().any(|folder| folder == above)
         });
         let kind = match (is_built, is_in_place) {
-            (true, _) => Kind::Built,
-            (false, true) => Kind::InPlace,
-            (false, false) => Kind::Copied,
+            (true, _) => WorkKind::Built,
+            (false, true) => WorkKind::InPlace,
+            (false, false) => WorkKind::Copied,
         };
         let out = match (&kind, above) {
-            (Kind::InPlace, Some(above)) => above,
+            (WorkKind::InPlace, Some(above)) => above,
             _ => {
                 may_write(out)?;
                 stays_in_project(Some(home), "--out", out)?;
@@ -93,7 +93,8 @@ impl Work {
             ))
             .hint(format!("name another folder than `{}` with `--out`", below.display())));
         }
-        let elsewhere = (is_elsewhere && kind != Kind::InPlace).then(|| whose(home, &source, &out));
+        let elsewhere =
+            (is_elsewhere && kind != WorkKind::InPlace).then(|| whose(home, &source, &out));
         Ok(Work { source, out, elsewhere, kind, made: BTreeSet::new() })
     }
 
@@ -104,12 +105,12 @@ impl Work {
 
     /// The script that is worked at where it serves, if it is one.
     pub(super) fn in_place(&self) -> Option<PathBuf> {
-        (self.kind == Kind::InPlace).then(|| self.source.clone())
+        (self.kind == WorkKind::InPlace).then(|| self.source.clone())
     }
 
     /// Tells whether it is built, which runs its author's code.
     pub(super) fn is_built(&self) -> bool {
-        self.kind == Kind::Built
+        self.kind == WorkKind::Built
     }
 
     pub(super) fn source(&self) -> &Path {
@@ -185,7 +186,7 @@ impl Work {
             BuildError::Compiler { .. } => Failure::failed("the compiler says no, see above"),
             error => super::super::build::failure(&error),
         };
-        if self.kind == Kind::InPlace {
+        if self.kind == WorkKind::InPlace {
             self.made(&self.source.clone());
             return Ok(vec![self.source.clone()]);
         }
@@ -193,7 +194,7 @@ impl Work {
         // Nor where a plugin may write: what lies there is installed and trusted.
         let built_in = author::Stage::new(&home.cache).map_err(failed)?;
         let made: Vec<PathBuf> = match self.kind {
-            Kind::Built => {
+            WorkKind::Built => {
                 let request = BuildRequest {
                     source: self.source.clone(),
                     out: built_in.path().to_owned(),

@@ -27,11 +27,11 @@ const NOT_PASSED_ON: [&str; 7] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     cargo: PathBuf,
-    kind: Kind,
+    kind: ToolchainKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum ToolchainKind {
     Wasip2,
     Wasip1,
     FromSources { linker: OsString },
@@ -50,7 +50,9 @@ impl Toolchain {
             .map(|folder| folder.join("rustc"))
             .filter(|rustc| rustc.is_file() && rustc.with_file_name("cargo").is_file())
             .collect();
-        for (target, kind) in [("wasm32-wasip2", Kind::Wasip2), ("wasm32-wasip1", Kind::Wasip1)] {
+        for (target, kind) in
+            [("wasm32-wasip2", ToolchainKind::Wasip2), ("wasm32-wasip1", ToolchainKind::Wasip1)]
+        {
             for rustc in &compilers {
                 let folder =
                     ask(rustc, &["--print", "target-libdir", "--target", target], environment)
@@ -71,7 +73,7 @@ impl Toolchain {
                 (sources.is_file(), Path::new(WASI_LIBC).is_dir(), linker)
             {
                 let cargo = rustc.with_file_name("cargo");
-                return Ok(Toolchain { cargo, kind: Kind::FromSources { linker } });
+                return Ok(Toolchain { cargo, kind: ToolchainKind::FromSources { linker } });
             }
         }
         let looked_at = match compilers.as_slice() {
@@ -93,8 +95,8 @@ impl Toolchain {
     /// The arguments of a release build which says what it made.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let target = match self.kind {
-            Kind::Wasip2 => "wasm32-wasip2",
-            Kind::Wasip1 | Kind::FromSources { .. } => "wasm32-wasip1",
+            ToolchainKind::Wasip2 => "wasm32-wasip2",
+            ToolchainKind::Wasip1 | ToolchainKind::FromSources { .. } => "wasm32-wasip1",
         };
         let mut arguments = vec![
             "build",
@@ -104,7 +106,7 @@ impl Toolchain {
             "--target",
             target,
         ];
-        if let Kind::FromSources { .. } = self.kind {
+        if let ToolchainKind::FromSources { .. } = self.kind {
             arguments.push("-Zbuild-std=std,panic_abort");
         }
         arguments.into_iter().map(OsString::from).collect()
@@ -122,7 +124,7 @@ impl Toolchain {
                 _ => (name.clone(), value.clone()),
             })
             .collect();
-        if let Kind::FromSources { linker } = &self.kind {
+        if let ToolchainKind::FromSources { linker } = &self.kind {
             // Debian's C library is older than its standard library: the SDK stands in for what
             // is missing, under this flag.
             let flags = format!(
@@ -230,10 +232,10 @@ mod tests {
         let (none, core, component) =
             (toolchain(&[]), toolchain(&["wasm32-wasip1"]), toolchain(&["wasm32-wasip2"]));
         let both = found(&[&none, &core, &component]).await.expect("a toolchain");
-        assert_eq!(both.kind, Kind::Wasip2);
+        assert_eq!(both.kind, ToolchainKind::Wasip2);
         assert_eq!(both.cargo(), component.path().join("cargo"));
         let one = found(&[&none, &core]).await.expect("a toolchain");
-        assert_eq!(one.kind, Kind::Wasip1);
+        assert_eq!(one.kind, ToolchainKind::Wasip1);
         assert!(one.arguments().contains(&OsString::from("wasm32-wasip1")));
         let message = found(&[&none]).await.expect_err("nothing").to_string();
         assert!(message.contains("rustup target add wasm32-wasip2"), "{message}");
@@ -244,7 +246,7 @@ mod tests {
         let linker = OsString::from("wasm-ld-22");
         let toolchain = Toolchain {
             cargo: PathBuf::from("/usr/bin/cargo"),
-            kind: Kind::FromSources { linker },
+            kind: ToolchainKind::FromSources { linker },
         };
         assert!(toolchain.arguments().contains(&OsString::from("-Zbuild-std=std,panic_abort")));
         let given = [("PATH", "/opt/bin"), ("RUSTFLAGS", "-g"), ("CARGO_TARGET_DIR", "/t")];

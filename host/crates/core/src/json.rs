@@ -140,7 +140,7 @@ pub fn measure(text: &str) -> Result<Size, serde_json::Error> {
 /// surrogate that no value can hold, or a key twice in one object.
 pub fn read(text: &str) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Place::Root.deserialize(&mut deserializer)?;
+    let value = Nesting::Root.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
@@ -148,24 +148,24 @@ pub fn read(text: &str) -> Result<Value, serde_json::Error> {
 /// Where a value stands. It lives on the stack beside the value, so a path costs nothing until
 /// it is shown.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Nesting<'a> {
     Root,
-    Member(&'a Place<'a>, &'a str),
-    Element(&'a Place<'a>, usize),
+    Member(&'a Nesting<'a>, &'a str),
+    Element(&'a Nesting<'a>, usize),
 }
 
-impl Place<'_> {
+impl Nesting<'_> {
     /// The JSON Pointer to the value, with long keys cut.
     fn pointer(&self) -> String {
         let (mut steps, mut place) = (Vec::new(), self);
         loop {
             place = match place {
-                Place::Root => break,
-                Place::Member(parent, key) => {
+                Nesting::Root => break,
+                Nesting::Member(parent, key) => {
                     steps.push(shown(key).replace('~', "~0").replace('/', "~1"));
                     parent
                 }
-                Place::Element(parent, index) => {
+                Nesting::Element(parent, index) => {
                     steps.push(index.to_string());
                     parent
                 }
@@ -176,7 +176,7 @@ impl Place<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for Nesting<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -184,7 +184,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for Nesting<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,7 +221,9 @@ impl<'de> Visitor<'de> for Place<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut elements = Vec::new();
-        while let Some(element) = access.next_element_seed(Place::Element(&self, elements.len()))? {
+        while let Some(element) =
+            access.next_element_seed(Nesting::Element(&self, elements.len()))?
+        {
             elements.push(element);
         }
         Ok(Value::Array(elements))
@@ -232,7 +234,7 @@ impl<'de> Visitor<'de> for Place<'_> {
         while let Some(key) = access.next_key::<String>()? {
             match members.entry(key) {
                 Entry::Vacant(entry) => {
-                    let value = access.next_value_seed(Place::Member(&self, entry.key()))?;
+                    let value = access.next_value_seed(Nesting::Member(&self, entry.key()))?;
                     entry.insert(value);
                 }
                 Entry::Occupied(entry) => return Err(duplicate(&self, entry.key())),
@@ -309,7 +311,7 @@ impl<'de> Visitor<'de> for &Measured {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<bool, A::Error> {
         self.count(0);
         let (mut hashes, mut unique) = (Vec::new(), true);
-        while let Some(hash) = access.next_key_seed(Key(self))? {
+        while let Some(hash) = access.next_key_seed(MemberKey(self))? {
             hashes.push(hash);
             unique &= access.next_value_seed(self)?;
         }
@@ -319,9 +321,9 @@ impl<'de> Visitor<'de> for &Measured {
 }
 
 /// Reads a key as its hash.
-struct Key<'a>(&'a Measured);
+struct MemberKey<'a>(&'a Measured);
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for MemberKey<'_> {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
@@ -329,7 +331,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for MemberKey<'_> {
     type Value = u64;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -342,8 +344,8 @@ impl Visitor<'_> for Key<'_> {
     }
 }
 
-fn duplicate<E: Error>(object: &Place<'_>, key: &str) -> E {
-    let pointer = Place::Member(object, key).pointer();
+fn duplicate<E: Error>(object: &Nesting<'_>, key: &str) -> E {
+    let pointer = Nesting::Member(object, key).pointer();
     let key = shown(key);
     // The text ends in fixed words: `serde_json` looks for a position at its end.
     E::custom(format_args!("the key `{key}` stands twice in one object, as `{pointer}`; keep one"))

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
 use super::error;
-use super::pool::{Connection, Key, Pool};
+use super::pool::{Connection, PoolKey, Pool};
 use super::{Body, SendError, Times};
 
 /// How long the end of a response waits until its connection is ready for the next request.
@@ -114,7 +114,7 @@ impl Drop for Upload {
 /// One request on one connection.
 pub(super) struct Exchange {
     pub(super) connection: Connection,
-    pub(super) key: Key,
+    pub(super) key: PoolKey,
     pub(super) progress: Arc<Progress>,
 }
 

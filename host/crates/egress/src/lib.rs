@@ -145,7 +145,7 @@ pub struct Client {
 impl Client {
     async fn connect(
         &self,
-        key: &pool::Key,
+        key: &pool::PoolKey,
         time: Duration,
     ) -> Result<pool::Connection, SendError> {
         let (connector, key) = (Arc::clone(&self.connector), key.clone());
@@ -191,7 +191,7 @@ impl Client {
         let connect_time = times
             .connect
             .map_or(self.bounds.connect_time_max, |time| time.min(self.bounds.connect_time_max));
-        let key = pool::Key { reach, target };
+        let key = pool::PoolKey { reach, target };
         let (connection, response) = loop {
             let kept = self.pool.take(&key);
             let is_new = kept.is_none();

@@ -27,7 +27,7 @@ pub(super) struct Connection {
 
 /// For which requests a connection may be used.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct PoolKey {
     pub(super) reach: Reach,
     pub(super) target: Target,
 }
@@ -46,14 +46,14 @@ struct Idle {
 }
 
 struct Waiting {
-    key: Key,
+    key: PoolKey,
     connection: Connection,
     until: Instant,
 }
 
 impl Pool {
     /// Takes a connection out that can be used for such a request, if there is one.
-    pub(super) fn take(&self, key: &Key) -> Option<Connection> {
+    pub(super) fn take(&self, key: &PoolKey) -> Option<Connection> {
         let mut idle = self.lock();
         let now = Instant::now();
         idle.waiting.retain(|waiting| waiting.until > now && waiting.connection.sender.is_ready());
@@ -62,7 +62,7 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request. It must be ready for one.
-    pub(super) fn put(self: &Arc<Pool>, key: Key, connection: Connection) {
+    pub(super) fn put(self: &Arc<Pool>, key: PoolKey, connection: Connection) {
         let mut idle = self.lock();
         let alike = idle.waiting.iter().filter(|waiting| waiting.key == key).count();
         let oldest = if alike >= IDLE_PER_TARGET_MAX {

@@ -40,7 +40,7 @@ pub struct Unavailable {
 
 /// What one listing found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct Checks {
     /// Tools that cannot work, by name.
     pub unavailable: BTreeMap<String, Unavailable>,
     /// Until when no answer changes; `None` if no tool has a check.
@@ -50,14 +50,14 @@ pub struct Listing {
 /// Knows the answers of checks.
 pub struct Availability {
     check_time_max: Duration,
-    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    slots: Mutex<HashMap<CheckKey, Arc<CheckSlot>>>,
     /// Counts how often an answer was another than before.
     changes: watch::Sender<u64>,
 }
 
 /// One check of one build.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct CheckKey {
     source: SourceId,
     published: u64,
     check: String,
@@ -65,30 +65,30 @@ struct Key {
 
 /// What is known of one check, and how often it ran to its end.
 #[derive(Default)]
-struct Slot {
+struct CheckSlot {
     ended: AtomicU64,
     /// What it said last, if that was no; also while it runs again.
     no: Mutex<Option<Unavailable>>,
     /// Held while the check runs.
-    known: tokio::sync::Mutex<Known>,
+    known: tokio::sync::Mutex<LastCheck>,
 }
 
 /// What is known of one check.
 #[derive(Default)]
-struct Known {
-    answer: Option<(Answer, Instant)>,
+struct LastCheck {
+    answer: Option<(CheckAnswer, Instant)>,
     last_yes: Option<Instant>,
     /// What came of its last run, kept or not: for those who waited for it.
-    last_run: Option<Answer>,
+    last_run: Option<CheckAnswer>,
 }
 
 /// Scheduler of the checks of one listing.
-struct Scheduler<'a> {
+struct CheckQueue<'a> {
     of_source: &'a Semaphore,
     of_all: &'a Semaphore,
 }
 
-type Answer = Result<(), Unavailable>;
+type CheckAnswer = Result<(), Unavailable>;
 
 impl Availability {
     /// Knows nothing yet.
@@ -105,8 +105,8 @@ impl Availability {
 
     /// What is known of many tools, without asking any check: its last answer counts, however old
     /// it is, and what was never asked counts as a yes.
-    pub fn last_known<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
-        let mut listing = Listing::default();
+    pub fn last_known<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Checks {
+        let mut listing = Checks::default();
         for entry in entries {
             let unavailable = unmet(entry).or_else(|| {
                 let slot = entry.tool.spec().has_check.then(|| self.slot(entry))?;
@@ -141,8 +141,8 @@ impl Availability {
     ///
     /// # Cancel safety
     /// Dropping the future stops the checks.
-    pub async fn of_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Listing {
-        let mut listing = Listing::default();
+    pub async fn of_all<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Checks {
+        let mut listing = Checks::default();
         let asked: Vec<&Entry> = entries
             .into_iter()
             .filter(|entry| {
@@ -160,7 +160,7 @@ impl Availability {
         for entry in asked {
             left.insert(entry.tool.spec().name.as_str());
             let of_source = &of_sources[&entry.source];
-            answers.push(self.ask_in_turn(Scheduler { of_source, of_all: &of_all }, entry));
+            answers.push(self.ask_in_turn(CheckQueue { of_source, of_all: &of_all }, entry));
         }
         let collect = async {
             while let Some((entry, (answer, until))) = answers.next().await {
@@ -188,14 +188,18 @@ impl Availability {
 
     async fn ask_in_turn<'a>(
         &self,
-        turns: Scheduler<'_>,
+        turns: CheckQueue<'_>,
         entry: &'a Entry,
-    ) -> (&'a Entry, (Answer, Option<Instant>)) {
+    ) -> (&'a Entry, (CheckAnswer, Option<Instant>)) {
         (entry, self.ask(entry, Some(turns)).await)
     }
 
     /// The answer for one tool, and until when it holds; `None` if it does not depend on time.
-    async fn ask(&self, entry: &Entry, turns: Option<Scheduler<'_>>) -> (Answer, Option<Instant>) {
+    async fn ask(
+        &self,
+        entry: &Entry,
+        turns: Option<CheckQueue<'_>>,
+    ) -> (CheckAnswer, Option<Instant>) {
         if let Some(unavailable) = unmet(entry) {
             return (Err(unavailable), None);
         }
@@ -235,7 +239,7 @@ impl Availability {
         (answer, until)
     }
 
-    fn say(&self, slot: &Slot, answer: &Answer) {
+    fn say(&self, slot: &CheckSlot, answer: &CheckAnswer) {
         let mut no = slot.no.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *no, answer.clone().err());
         let is_other = before.is_some() != no.is_some();
@@ -245,9 +249,9 @@ impl Availability {
         }
     }
 
-    fn slot(&self, entry: &Entry) -> Arc<Slot> {
+    fn slot(&self, entry: &Entry) -> Arc<CheckSlot> {
         let spec = entry.tool.spec();
-        let key = Key {
+        let key = CheckKey {
             source: entry.source.clone(),
             published: entry.published,
             // A shared check's text is JSON, so it is never the name of a tool.
@@ -276,9 +280,14 @@ fn late() -> Unavailable {
     Unavailable { reason: "it was not checked in time".to_owned(), usage: Usage::default() }
 }
 
-impl Known {
+impl LastCheck {
     /// Takes an answer in, and says what it comes to and until when.
-    fn settle(&mut self, entry: &Entry, answer: Answer, now: Instant) -> (Answer, Option<Instant>) {
+    fn settle(
+        &mut self,
+        entry: &Entry,
+        answer: CheckAnswer,
+        now: Instant,
+    ) -> (CheckAnswer, Option<Instant>) {
         let name = &entry.tool.spec().name;
         match &answer {
             Ok(()) => self.last_yes = Some(now),

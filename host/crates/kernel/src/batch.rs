@@ -31,10 +31,10 @@ const PATH_BYTES_MAX: usize = 4_096;
 
 /// How one call may run beside others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CallKind {
     /// Beside any call that does not have to be alone.
     Parallel,
-    /// Like [`Kind::Parallel`], but beside no call that touches the same files.
+    /// Like [`CallKind::Parallel`], but beside no call that touches the same files.
     ///
     /// The paths are canonical: without `.`, `..` and double slashes, with `/` at the end, and
     /// with `./` before relative ones. So one lies in another if it begins with it.
@@ -45,7 +45,7 @@ pub enum Kind {
 
 /// What is known of one call before it runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct CallFacts<'a> {
     /// The tool's name.
     pub tool: &'a str,
     /// The arguments, coerced.
@@ -62,9 +62,9 @@ pub struct Facts<'a> {
 /// arguments, also those in the headers of a patch; if one is missing or cannot be understood,
 /// they run alone. A few tools that only look, tools without authority or with none but reading
 /// directories, and those of MCP servers configured so run in parallel. All others run alone.
-pub fn kind(facts: &Facts<'_>) -> Kind {
+pub fn kind(facts: &CallFacts<'_>) -> CallKind {
     if ALONE.contains(&facts.tool) {
-        return Kind::Alone;
+        return CallKind::Alone;
     }
     let argument = |name: &str| facts.arguments.get(name).and_then(Value::as_str);
     let one = |path: Option<&str>| canonical(path?).map(|path| vec![path]);
@@ -77,10 +77,10 @@ pub fn kind(facts: &Facts<'_>) -> Kind {
         },
         tool => {
             let parallel = facts.harmless || facts.server_parallel || PARALLEL.contains(&tool);
-            return if parallel { Kind::Parallel } else { Kind::Alone };
+            return if parallel { CallKind::Parallel } else { CallKind::Alone };
         }
     };
-    paths.map_or(Kind::Alone, Kind::Paths)
+    paths.map_or(CallKind::Alone, CallKind::Paths)
 }
 
 /// Divides a batch into runs of neighbours that may go together, in the order of the batch.
@@ -88,23 +88,25 @@ pub fn kind(facts: &Facts<'_>) -> Kind {
 /// Two calls with paths share a run if no path of one equals, contains or lies in one of the
 /// other, even if both only read. A relative path and an absolute one count as overlapping,
 /// because what the relative one is relative to is not known here.
-pub fn runs(kinds: &[Kind]) -> Vec<Range<usize>> {
+pub fn runs(kinds: &[CallKind]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    let (mut open, mut taken) = (false, Taken::default());
+    let (mut open, mut taken) = (false, PathsTaken::default());
     for (at, kind) in kinds.iter().enumerate() {
         let paths = match kind {
-            Kind::Paths(paths) => paths.as_slice(),
-            Kind::Parallel | Kind::Alone => &[],
+            CallKind::Paths(paths) => paths.as_slice(),
+            CallKind::Parallel | CallKind::Alone => &[],
         };
         match runs.last_mut() {
-            Some(run) if open && *kind != Kind::Alone && !taken.overlap(paths) => run.end = at + 1,
+            Some(run) if open && *kind != CallKind::Alone && !taken.overlap(paths) => {
+                run.end = at + 1
+            }
             _ => {
                 runs.push(at..at + 1);
-                taken = Taken::default();
+                taken = PathsTaken::default();
             }
         }
         taken.take(paths);
-        open = *kind != Kind::Alone;
+        open = *kind != CallKind::Alone;
     }
     runs
 }
@@ -112,13 +114,13 @@ pub fn runs(kinds: &[Kind]) -> Vec<Range<usize>> {
 /// The paths of a run. None of them lies in another, so that the one before a path, in the order
 /// of texts, is the only one that it can lie in.
 #[derive(Default)]
-struct Taken<'a> {
+struct PathsTaken<'a> {
     paths: BTreeSet<&'a str>,
     absolute: bool,
     relative: bool,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> PathsTaken<'a> {
     fn overlap(&self, paths: &[String]) -> bool {
         paths.iter().any(|path| {
             let other_form = if is_absolute(path) { self.relative } else { self.absolute };
@@ -160,7 +162,7 @@ fn is_absolute(canonical: &str) -> bool {
     canonical.starts_with('/')
 }
 
-/// The path in canonical form, see [`Kind::Paths`]. None if it is blank or too long, or leads out
+/// The path in canonical form, see [`CallKind::Paths`]. None if it is blank or too long, or leads out
 /// of what it is relative to, so that nobody knows here where it leads.
 fn canonical(path: &str) -> Option<String> {
     let path = path.trim();
@@ -210,34 +212,37 @@ mod tests {
 
     use super::*;
 
-    fn of(tool: &str, arguments: Value) -> Kind {
+    fn of(tool: &str, arguments: Value) -> CallKind {
         let Value::Object(arguments) = arguments else { panic!("an object") };
-        kind(&Facts { tool, arguments: &arguments, harmless: false, server_parallel: false })
+        kind(&CallFacts { tool, arguments: &arguments, harmless: false, server_parallel: false })
     }
 
-    fn read(path: &str) -> Kind {
+    fn read(path: &str) -> CallKind {
         of("read_file", json!({ "path": path }))
     }
 
-    fn paths(paths: &[&str]) -> Kind {
-        Kind::Paths(paths.iter().map(|path| (*path).to_owned()).collect())
+    fn paths(paths: &[&str]) -> CallKind {
+        CallKind::Paths(paths.iter().map(|path| (*path).to_owned()).collect())
     }
 
     #[test]
     fn calls_have_a_kind() {
-        assert_eq!(of("web_search", json!({})), Kind::Parallel);
-        assert_eq!(of("terminal", json!({ "path": "a" })), Kind::Alone);
-        assert_eq!(of("clarify", json!({})), Kind::Alone);
+        assert_eq!(of("web_search", json!({})), CallKind::Parallel);
+        assert_eq!(of("terminal", json!({ "path": "a" })), CallKind::Alone);
+        assert_eq!(of("clarify", json!({})), CallKind::Alone);
         let arguments = Map::new();
         let facts =
-            Facts { tool: "t", arguments: &arguments, harmless: true, server_parallel: false };
-        assert_eq!(kind(&facts), Kind::Parallel);
+            CallFacts { tool: "t", arguments: &arguments, harmless: true, server_parallel: false };
+        assert_eq!(kind(&facts), CallKind::Parallel);
         assert_eq!(
-            kind(&Facts { harmless: false, server_parallel: true, ..facts }),
-            Kind::Parallel
+            kind(&CallFacts { harmless: false, server_parallel: true, ..facts }),
+            CallKind::Parallel
         );
-        assert_eq!(kind(&Facts { tool: "clarify", server_parallel: true, ..facts }), Kind::Alone);
-        assert_eq!(kind(&Facts { tool: "read_file", ..facts }), Kind::Alone);
+        assert_eq!(
+            kind(&CallFacts { tool: "clarify", server_parallel: true, ..facts }),
+            CallKind::Alone
+        );
+        assert_eq!(kind(&CallFacts { tool: "read_file", ..facts }), CallKind::Alone);
     }
 
     #[test]
@@ -248,9 +253,9 @@ mod tests {
         assert_eq!(read("/"), paths(&["/"]));
         assert_eq!(read("."), paths(&["./"]));
         for path in ["", " ", "../a", "a/../../a", "~/a", &"a".repeat(5_000)] {
-            assert_eq!(read(path), Kind::Alone, "{path}");
+            assert_eq!(read(path), CallKind::Alone, "{path}");
         }
-        assert_eq!(of("write_file", json!({ "path": 5 })), Kind::Alone);
+        assert_eq!(of("write_file", json!({ "path": 5 })), CallKind::Alone);
     }
 
     #[test]
@@ -266,24 +271,24 @@ mod tests {
             ),
             paths(&["./a/", "./b/", "./c/d/", "./e/", "./f/", "./g/"])
         );
-        assert_eq!(patch("*** Begin Patch\n*** End Patch"), Kind::Alone);
-        assert_eq!(patch("*** Update File: a\n*** Rename File: a"), Kind::Alone);
-        assert_eq!(patch("*** Update File: a\n*** Move to: ../b"), Kind::Alone);
-        assert_eq!(patch("*** Update File:\n"), Kind::Alone);
-        assert_eq!(of("patch", json!({ "mode": "patch", "path": "a" })), Kind::Alone);
-        assert_eq!(of("patch", json!({ "mode": "other", "path": "a" })), Kind::Alone);
-        assert_eq!(of("patch", json!({ "mode": null, "path": "a" })), Kind::Alone);
+        assert_eq!(patch("*** Begin Patch\n*** End Patch"), CallKind::Alone);
+        assert_eq!(patch("*** Update File: a\n*** Rename File: a"), CallKind::Alone);
+        assert_eq!(patch("*** Update File: a\n*** Move to: ../b"), CallKind::Alone);
+        assert_eq!(patch("*** Update File:\n"), CallKind::Alone);
+        assert_eq!(of("patch", json!({ "mode": "patch", "path": "a" })), CallKind::Alone);
+        assert_eq!(of("patch", json!({ "mode": "other", "path": "a" })), CallKind::Alone);
+        assert_eq!(of("patch", json!({ "mode": null, "path": "a" })), CallKind::Alone);
     }
 
     #[track_caller]
-    fn check(kinds: &[Kind], expected: &str) {
+    fn check(kinds: &[CallKind], expected: &str) {
         let runs: Vec<String> = runs(kinds).iter().map(|run| format!("{run:?}")).collect();
         assert_eq!(runs.join(" "), expected);
     }
 
     #[test]
     fn runs_keep_the_order() {
-        use Kind::{Alone, Parallel};
+        use CallKind::{Alone, Parallel};
         check(&[], "");
         check(&[Parallel, Parallel, Parallel], "0..3");
         check(&[Alone, Alone], "0..1 1..2");
@@ -292,7 +297,7 @@ mod tests {
 
     #[test]
     fn overlapping_paths_share_no_run() {
-        check(&[read("a"), read("b"), Kind::Parallel, read("ab")], "0..4");
+        check(&[read("a"), read("b"), CallKind::Parallel, read("ab")], "0..4");
         check(&[read("a"), read("./a")], "0..1 1..2");
         check(&[read("a/b"), read("c"), read("a"), read("a/c")], "0..2 2..3 3..4");
         check(&[read("/"), read("/a"), read("/b")], "0..1 1..3");
@@ -307,7 +312,7 @@ mod tests {
     #[test]
     fn large_batches_are_planned_quickly() {
         let deep = "a/".repeat(2_000);
-        let kinds: Vec<Kind> = (0..5_000).map(|n| read(&format!("{deep}{n}"))).collect();
+        let kinds: Vec<CallKind> = (0..5_000).map(|n| read(&format!("{deep}{n}"))).collect();
         check(&kinds, "0..5000");
     }
 }

@@ -42,7 +42,7 @@ struct ResultRead {
 }
 
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct ReadArguments {
     id: String,
     #[serde(default)]
     offset: usize,
@@ -94,7 +94,7 @@ impl Tool for ResultRead {
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         let read = || {
             let failed = |reason: String| CallError::new(Code::Failed, reason);
-            let Arguments { id, offset, limit } = serde_json::from_str(invocation.arguments)
+            let ReadArguments { id, offset, limit } = serde_json::from_str(invocation.arguments)
                 .map_err(|error| CallError::new(Code::InvalidArguments, error.to_string()))?;
             let kept = invocation
                 .kept

@@ -60,7 +60,7 @@ pub struct Checker {
 
 /// A value to be checked. Its text is one JSON value, as [`json::measure`] says.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
+pub struct GivenValue<'a> {
     /// As text.
     pub text: &'a str,
     /// As a value, where somebody has made it.
@@ -70,7 +70,7 @@ pub struct Given<'a> {
 }
 
 /// Whether a value fits, or the first few ways in which it does not.
-pub type Checked = Result<(), Vec<Violation>>;
+pub type CheckResult = Result<(), Vec<Violation>>;
 
 /// Why a value was not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,9 +143,9 @@ impl Checker {
         (party, is_stranger): (SourceKey, bool),
         schema: &Arc<Schema>,
         source: &Value,
-        given: Given<'_>,
+        given: GivenValue<'_>,
         deadline: Instant,
-    ) -> Result<Checked, Unchecked> {
+    ) -> Result<CheckResult, Unchecked> {
         if let Some(checked) = quick(schema, given)? {
             return Ok(checked);
         }
@@ -164,7 +164,7 @@ impl Checker {
         program: &Path,
         source: &Value,
         text: &str,
-    ) -> Result<Checked, Unchecked> {
+    ) -> Result<CheckResult, Unchecked> {
         let (memory_bytes, _reserved) = self.reserve().await?;
         let schema = source.to_string();
         let numbers = [
@@ -196,8 +196,8 @@ impl Checker {
 }
 
 /// Checks on the spot, if it is over within milliseconds and there is room for the value.
-fn quick(schema: &Schema, given: Given<'_>) -> Result<Option<Checked>, Unchecked> {
-    let Given { text, value, size } = given;
+fn quick(schema: &Schema, given: GivenValue<'_>) -> Result<Option<CheckResult>, Unchecked> {
+    let GivenValue { text, value, size } = given;
     let has_room =
         value.is_some() || (size.nodes <= QUICK_NODES_MAX && size.bytes <= QUICK_BYTES_MAX);
     if !has_room || schema.work(size) > QUICK_WORK_MAX {
@@ -218,8 +218,8 @@ fn quick(schema: &Schema, given: Given<'_>) -> Result<Option<Checked>, Unchecked
 }
 
 /// Checks on a thread that may be slow, if it is over within a second.
-async fn brief(schema: &Arc<Schema>, given: Given<'_>) -> Result<Checked, Unchecked> {
-    let Given { text, size, .. } = given;
+async fn brief(schema: &Arc<Schema>, given: GivenValue<'_>) -> Result<CheckResult, Unchecked> {
+    let GivenValue { text, size, .. } = given;
     if schema.work(size) > BRIEF_WORK_MAX || size.nodes > BRIEF_NODES_MAX {
         return Err(Unchecked::NoProcess);
     }
@@ -330,7 +330,7 @@ mod tests {
         let schema = Arc::new(Schema::compile(&source, &limits).expect("a schema"));
         let text = format!("{{\"a\":[{}1]}}", "1,".repeat(200_000));
         let size = json::measure(&text).expect("JSON");
-        let given = Given { text: &text, value: None, size };
+        let given = GivenValue { text: &text, value: None, size };
         assert!(schema.work(size) > QUICK_WORK_MAX, "it takes a turn");
         // Strangers have one turn for each two cores, and one of them checks for ever.
         let held = checker.turns_of_strangers.take(SourceKey::new()).await.expect("a turn");

@@ -56,14 +56,14 @@ pub struct Listed {
 pub struct Definitions {
     availability: Arc<Availability>,
     limits: Arc<Limits>,
-    remembered: Mutex<VecDeque<Remembered>>,
+    remembered: Mutex<VecDeque<MemoisedDefinitions>>,
     /// Held by whoever renders.
     rendering: tokio::sync::Mutex<()>,
     /// Tools that were warned of, so that each build is warned of once.
     warned: Mutex<HashSet<(SourceId, String, u64)>>,
 }
 
-struct Remembered {
+struct MemoisedDefinitions {
     generation: u64,
     format: Format,
     selection: Selection,
@@ -206,7 +206,7 @@ impl Definitions {
         if remembered.len() == REMEMBERED_MAX {
             remembered.pop_front();
         }
-        remembered.push_back(Remembered {
+        remembered.push_back(MemoisedDefinitions {
             generation: listed.generation,
             format,
             selection,

@@ -27,11 +27,11 @@ use crate::checker::Checker;
 use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
 use crate::session::{self, Ended, Session};
-use arguments::Arguments;
+use arguments::GivenArguments;
 use find::Found;
 use hooks::Hooked;
 use note::{Noting, Running};
-use order::Place;
+use order::OrderPlace;
 use permits::Permits;
 use stage::{Admitted, Checked, Questions, Ran, Resolved};
 use toolhost_core::limits::Limits;
@@ -86,7 +86,7 @@ impl Dispatch {
     /// Dropping the future stops the call at once; nothing of it goes on.
     pub async fn call(&self, session: &Session, call: Call) -> Outcome {
         let (noting, running) = Noting::new(&self.audit, call);
-        let ended = self.execute(session, &running, Place::default()).await;
+        let ended = self.execute(session, &running, OrderPlace::default()).await;
         let outcome = session.show(session.bound(ended));
         log(&outcome);
         noting.done(running, &outcome);
@@ -94,16 +94,16 @@ impl Dispatch {
     }
 
     /// Runs one call, without bounding what is shown of its result.
-    async fn execute(&self, session: &Session, running: &Running, place: Place) -> Ended {
+    async fn execute(&self, session: &Session, running: &Running, place: OrderPlace) -> Ended {
         let started = Instant::now();
         let catalog = self.registry.current();
         let stages = self.stages(&catalog, session, running, place);
         let finished = AssertUnwindSafe(stages).catch_unwind().await;
         let finished = finished.unwrap_or_else(|panic| {
             let tool = &running.call.tool;
-            Finished::unresolved(tool, fault(tool, &*panic))
+            FinishedCall::unresolved(tool, fault(tool, &*panic))
         });
-        let Finished { tool, repairs, result, chars_max, is_structured } = finished;
+        let FinishedCall { tool, repairs, result, chars_max, is_structured } = finished;
         for repair in &repairs {
             tracing::warn!("`{tool}` was called with a repair: {repair}");
         }
@@ -131,11 +131,11 @@ impl Dispatch {
         catalog: &Catalog,
         session: &Session,
         running: &Running,
-        place: Place,
-    ) -> Finished {
+        place: OrderPlace,
+    ) -> FinishedCall {
         let found = match find::find(catalog, session, &running.call) {
             Ok(found) => found,
-            Err(error) => return Finished::unresolved(&running.call.tool, error),
+            Err(error) => return FinishedCall::unresolved(&running.call.tool, error),
         };
         running.found(found.entry);
         let ended = match self.resolve(catalog, session, running, found.entry, place).await {
@@ -150,7 +150,7 @@ impl Dispatch {
             }
             Err(error) => (Vec::new(), Err(error)),
         };
-        Finished::of(found, ended)
+        FinishedCall::of(found, ended)
     }
 
     /// Refuses a tool that the session has not, or that cannot work at present.
@@ -160,7 +160,7 @@ impl Dispatch {
         session: &'a Session,
         running: &'a Running,
         entry: &'a Entry,
-        place: Place,
+        place: OrderPlace,
     ) -> Result<Resolved<'a>, CallError> {
         let started = Instant::now();
         find::in_scope(catalog, session, entry)?;
@@ -174,7 +174,7 @@ impl Dispatch {
     /// Reads the arguments, lets hooks replace them and stop the call, and checks them against the
     /// schema.
     async fn check<'a>(&self, resolved: Resolved<'a>) -> Result<Checked<'a>, Box<Ran<'a>>> {
-        let mut arguments = Arguments::written(resolved.running.call.arguments.clone());
+        let mut arguments = GivenArguments::written(resolved.running.call.arguments.clone());
         match self.questions(&resolved, &mut arguments).await {
             Ok(questions) => Ok(Checked { resolved, arguments, questions }),
             Err(error) => Err(resolved.refused(arguments, error)),
@@ -184,7 +184,7 @@ impl Dispatch {
     async fn questions(
         &self,
         resolved: &Resolved<'_>,
-        arguments: &mut Arguments,
+        arguments: &mut GivenArguments,
     ) -> Result<Questions, CallError> {
         let Resolved { session, running, entry, hooked, .. } = resolved;
         arguments.read(&self.limits)?;
@@ -290,7 +290,7 @@ impl Dispatch {
 }
 
 /// A call after its last stage, and what an outcome takes of its tool.
-struct Finished {
+struct FinishedCall {
     tool: String,
     repairs: Vec<String>,
     result: Result<ToolOutput, CallError>,
@@ -300,15 +300,15 @@ struct Finished {
     is_structured: bool,
 }
 
-impl Finished {
+impl FinishedCall {
     /// Of a tool that was found.
     fn of(
         found: Found<'_>,
         (repairs, result): (Vec<String>, Result<ToolOutput, CallError>),
-    ) -> Finished {
+    ) -> FinishedCall {
         let spec = found.entry.tool.spec();
         let name = spec.name.as_str();
-        Finished {
+        FinishedCall {
             tool: name.to_owned(),
             repairs: found.repair.into_iter().chain(repairs).collect(),
             result,
@@ -318,9 +318,9 @@ impl Finished {
     }
 
     /// Of a call that came to no tool.
-    fn unresolved(tool: &str, error: CallError) -> Finished {
+    fn unresolved(tool: &str, error: CallError) -> FinishedCall {
         let (tool, result) = (tool.to_owned(), Err(error));
-        Finished { tool, repairs: Vec::new(), result, chars_max: None, is_structured: false }
+        FinishedCall { tool, repairs: Vec::new(), result, chars_max: None, is_structured: false }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::registry::Entry;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Code, SourceId, ToolOutput};
-use toolhost_state::failures::{self, Book, Build, Page};
+use toolhost_state::failures::{self, FailedBuild, FailureLog, FailureRecord};
 
 mod fresh;
 mod rules;
@@ -46,7 +46,7 @@ const WRITE_WAIT: Duration = Duration::from_secs(5);
 pub struct Quarantine {
     rules: Rules,
     state: Option<PathBuf>,
-    book: Mutex<Book>,
+    book: Mutex<FailureLog>,
     /// Pages of the book, so that most calls need no lock.
     pages: AtomicUsize,
     jobs: Mutex<VecDeque<Job>>,
@@ -86,9 +86,9 @@ impl fmt::Display for Quarantined {
 
 /// A change of the file, in the order in which they were made.
 struct Job {
-    build: Build,
+    build: FailedBuild,
     event: Event,
-    done: oneshot::Sender<Result<(), Box<Page>>>,
+    done: oneshot::Sender<Result<(), Box<FailureRecord>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,16 +105,17 @@ pub struct Watch<'a> {
     entry: &'a Entry,
     caller: &'a str,
     /// Of which page, and the end of the lease, if the call is a trial.
-    trial: Option<(Build, u64)>,
+    trial: Option<(FailedBuild, u64)>,
 }
 
 impl Quarantine {
     /// Reads what is known, if there is a state folder.
     pub fn open(limits: &Limits, state: Option<PathBuf>) -> Quarantine {
-        let book = state.as_deref().map(failures::read).unwrap_or_else(|| Ok(Book::default()));
+        let book =
+            state.as_deref().map(failures::read).unwrap_or_else(|| Ok(FailureLog::default()));
         let book = book.unwrap_or_else(|error| {
             tracing::warn!("{error}");
-            Book::default()
+            FailureLog::default()
         });
         Quarantine {
             rules: Rules::new(limits),
@@ -132,7 +133,7 @@ impl Quarantine {
     /// those of the other did not, [`fell`](Quarantine::fell) tells.
     pub fn fresh(&self, source: SourceId, digest: Arc<str>, before: Arc<str>) {
         let SourceId::Plugin { folder, .. } = &source else { return };
-        let page = Build {
+        let page = FailedBuild {
             source: source.to_string(),
             folder: folder.to_string_lossy().into_owned(),
             digest: before.to_string(),
@@ -169,8 +170,13 @@ impl Quarantine {
 
     /// What holds a caller's calls of a build: what is known for all, or for the caller alone,
     /// whichever lasts longer.
-    fn worst(&self, book: &mut Book, build: &Build, now: u64) -> Option<(Page, Standing)> {
-        let weight = |(_, standing): &(Page, Standing)| match standing {
+    fn worst(
+        &self,
+        book: &mut FailureLog,
+        build: &FailedBuild,
+        now: u64,
+    ) -> Option<(FailureRecord, Standing)> {
+        let weight = |(_, standing): &(FailureRecord, Standing)| match standing {
             Standing::Free => Duration::ZERO,
             Standing::Due => Duration::from_nanos(1),
             Standing::Closed { left } => *left,
@@ -184,7 +190,7 @@ impl Quarantine {
         pages.max_by_key(weight)
     }
 
-    fn reason(&self, entry: &Entry, page: &Page) -> String {
+    fn reason(&self, entry: &Entry, page: &FailureRecord) -> String {
         let (source, failures) = (&entry.source, self.rules.failures_max);
         let times = match (&page.build.caller, failures) {
             (None, _) => "for several callers".to_owned(),
@@ -258,7 +264,11 @@ impl Quarantine {
 
     /// Changes the book in memory, and then the file. Returns a page of the file if that says
     /// otherwise.
-    async fn write(self: &Arc<Self>, build: Build, event: Event) -> Result<(), Box<Page>> {
+    async fn write(
+        self: &Arc<Self>,
+        build: FailedBuild,
+        event: Event,
+    ) -> Result<(), Box<FailureRecord>> {
         let Some(done) = self.enqueue(build, event) else { return Ok(()) };
         // A file that hangs is no reason to hold a call.
         match tokio::time::timeout(WRITE_WAIT, done).await {
@@ -269,9 +279,9 @@ impl Quarantine {
 
     fn enqueue(
         self: &Arc<Self>,
-        build: Build,
+        build: FailedBuild,
         event: Event,
-    ) -> Option<oneshot::Receiver<Result<(), Box<Page>>>> {
+    ) -> Option<oneshot::Receiver<Result<(), Box<FailureRecord>>>> {
         self.state.as_ref()?;
         // Without a runtime the process ends.
         let runtime = tokio::runtime::Handle::try_current().ok()?;
@@ -314,7 +324,7 @@ impl Quarantine {
     }
 
     /// Takes in what other processes know of a build that failed here too.
-    fn adopt(&self, other: &Page) {
+    fn adopt(&self, other: &FailureRecord) {
         let mut book = self.book();
         let is_for_all = other.build.caller.is_none();
         if is_for_all && book.page(&other.build).is_none() {
@@ -330,18 +340,18 @@ impl Quarantine {
     }
 
     /// Changes the book in memory alone.
-    fn apply(&self, build: &Build, event: &Event) {
+    fn apply(&self, build: &FailedBuild, event: &Event) {
         let mut book = self.book();
         // In memory nobody else has the lease.
         let _ = self.rules.apply(&mut book, build, event);
         self.pages.store(book.plugins.len(), Ordering::Release);
     }
 
-    fn build_if_known(&self, entry: &Entry, caller: &str) -> Option<Build> {
+    fn build_if_known(&self, entry: &Entry, caller: &str) -> Option<FailedBuild> {
         if self.pages.load(Ordering::Acquire) == 0 { None } else { build(entry, caller) }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, FailureLog> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -389,13 +399,13 @@ impl Drop for Watch<'_> {
 }
 
 /// What has bytes can get into quarantine.
-fn build(entry: &Entry, caller: &str) -> Option<Build> {
+fn build(entry: &Entry, caller: &str) -> Option<FailedBuild> {
     let (SourceId::Plugin { folder, .. }, Some(digest)) = (&entry.source, &entry.digest) else {
         return None;
     };
     let (source, folder) = (entry.source.to_string(), folder.to_string_lossy().into_owned());
     let caller = Some(caller.to_owned());
-    Some(Build { source, folder, digest: digest.to_string(), caller })
+    Some(FailedBuild { source, folder, digest: digest.to_string(), caller })
 }
 
 /// Tells whether an error is the plugin's own fault.

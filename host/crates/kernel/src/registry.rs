@@ -154,7 +154,7 @@ impl Entry {
 /// Holds the current catalog, and makes the next one.
 pub struct Registry {
     current: ArcSwap<Catalog>,
-    live: Mutex<BTreeMap<SourceId, Live>>,
+    live: Mutex<BTreeMap<SourceId, LiveSource>>,
     generation: watch::Sender<u64>,
     limits: Arc<Limits>,
     /// No process checks values against schemas, so schemas must make brief checks.
@@ -166,7 +166,7 @@ pub struct Registry {
 }
 
 /// A registration with its schemas compiled.
-struct Live {
+struct LiveSource {
     registration: Registration,
     compiled: Schemas,
     party: SourceKey,
@@ -277,7 +277,7 @@ impl Registry {
         registrations.into_iter().map(compile).collect()
     }
 
-    fn live(&self) -> MutexGuard<'_, BTreeMap<SourceId, Live>> {
+    fn live(&self) -> MutexGuard<'_, BTreeMap<SourceId, LiveSource>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -285,7 +285,10 @@ impl Registry {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Live>, u64)) -> Arc<Catalog> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<SourceId, LiveSource>, u64),
+    ) -> Arc<Catalog> {
         let mut live = self.live();
         let generation = self.current.load().generation + 1;
         change(&mut live, generation);
@@ -298,14 +301,14 @@ impl Registry {
 }
 
 fn put(
-    live: &mut BTreeMap<SourceId, Live>,
+    live: &mut BTreeMap<SourceId, LiveSource>,
     registrations: Vec<(Registration, Schemas)>,
     published: u64,
 ) {
     for (registration, compiled) in registrations {
         let source = registration.source.clone();
         let party = live.get(&source).map_or_else(SourceKey::new, |previous| previous.party);
-        live.insert(source, Live { registration, compiled, party, published });
+        live.insert(source, LiveSource { registration, compiled, party, published });
     }
 }
 
@@ -328,11 +331,11 @@ fn same(left: &Registration, right: &Registration) -> bool {
         && left.waiting == right.waiting
 }
 
-fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -> Catalog {
+fn assemble(live: &BTreeMap<SourceId, LiveSource>, owners: &Owners, generation: u64) -> Catalog {
     let mut sources: BTreeMap<SourceId, SourceReport> = BTreeMap::new();
     let (mut claims, mut claimed) = (Vec::new(), Vec::new());
     for (source, live) in live {
-        let Live { registration, compiled, .. } = live;
+        let LiveSource { registration, compiled, .. } = live;
         let report = sources.entry(source.clone()).or_default();
         report.rejected.extend(registration.rejected.iter().cloned());
         report.waiting.extend(registration.waiting.iter().cloned());
@@ -385,7 +388,7 @@ fn assemble(live: &BTreeMap<SourceId, Live>, owners: &Owners, generation: u64) -
 }
 
 /// The hooks of all registrations, in the order in which they are asked.
-fn hooks(live: &BTreeMap<SourceId, Live>) -> Vec<(SourceId, Arc<dyn Hooks>)> {
+fn hooks(live: &BTreeMap<SourceId, LiveSource>) -> Vec<(SourceId, Arc<dyn Hooks>)> {
     let mut registrations: Vec<&Registration> =
         live.values().map(|live| &live.registration).collect();
     registrations.sort_by_key(|registration| {

@@ -56,7 +56,7 @@ pub fn suspicions<'a>(
     let own: BTreeSet<&str> =
         texts.registration.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
     let others = others.into_iter().filter(|name| !own.contains(name)).collect();
-    let mut reader = Reader { others, tool: None, found: Vec::new() };
+    let mut reader = TextReader { others, tool: None, found: Vec::new() };
     reader.plain("/name", texts.name);
     reader.plain("/version", texts.version);
     for (index, need) in texts.registration.needs.iter().enumerate() {
@@ -76,7 +76,7 @@ pub fn suspicions<'a>(
 /// Finds what is suspect in a definition that a plugin gives while it runs. Names of tools of
 /// others do not count: whoever describes a tool by what is listed beside it may name these.
 pub fn in_definition(description: &str, parameters: &Value) -> Vec<Suspicion> {
-    let mut reader = Reader { others: BTreeSet::new(), tool: None, found: Vec::new() };
+    let mut reader = TextReader { others: BTreeSet::new(), tool: None, found: Vec::new() };
     reader.plain("/description", description);
     reader.value("/parameters", parameters);
     reader.found
@@ -98,13 +98,13 @@ impl std::fmt::Display for Suspicion {
 }
 
 /// Reads texts one after the other.
-struct Reader<'a> {
+struct TextReader<'a> {
     others: BTreeSet<&'a str>,
     tool: Option<String>,
     found: Vec<Suspicion>,
 }
 
-impl Reader<'_> {
+impl TextReader<'_> {
     fn need(&mut self, pointer: &str, need: &Need) {
         self.plain(&format!("{pointer}/kind"), &need.kind);
         self.json(&format!("{pointer}/value"), &need.value);
@@ -167,12 +167,12 @@ impl Reader<'_> {
 
     /// All names and texts of a JSON value, which is not deep.
     fn value(&mut self, pointer: &str, value: &Value) {
-        self.walk(&Place::Root(pointer), value);
+        self.walk(&TextPlace::Root(pointer), value);
     }
 
     /// A pointer is written only where something is found: for each element of a long array that
     /// would take many times the memory of the array.
-    fn walk(&mut self, place: &Place<'_>, value: &Value) {
+    fn walk(&mut self, place: &TextPlace<'_>, value: &Value) {
         if self.found.len() > SUSPICIONS_MAX {
             return;
         }
@@ -180,15 +180,15 @@ impl Reader<'_> {
             Value::String(text) => self.described_at(place, text),
             Value::Array(values) => {
                 for (index, value) in values.iter().enumerate() {
-                    self.walk(&Place::Element(place, index), value);
+                    self.walk(&TextPlace::Element(place, index), value);
                 }
             }
             Value::Object(members) => {
                 for name in members.keys() {
-                    self.plain_at(&Place::Member(place, name), name);
+                    self.plain_at(&TextPlace::Member(place, name), name);
                 }
                 for (name, value) in members {
-                    self.walk(&Place::Member(place, name), value);
+                    self.walk(&TextPlace::Member(place, name), value);
                 }
             }
             _ => {}
@@ -197,10 +197,10 @@ impl Reader<'_> {
 
     /// A text in which tools of others may be named.
     fn described(&mut self, pointer: &str, text: &str) {
-        self.described_at(&Place::Root(pointer), text);
+        self.described_at(&TextPlace::Root(pointer), text);
     }
 
-    fn described_at(&mut self, place: &Place<'_>, text: &str) {
+    fn described_at(&mut self, place: &TextPlace<'_>, text: &str) {
         self.plain_at(place, text);
         if let Some(range) = other_tool(text, &self.others) {
             let what = "names a tool of others";
@@ -209,16 +209,16 @@ impl Reader<'_> {
     }
 
     fn plain(&mut self, pointer: &str, text: &str) {
-        self.plain_at(&Place::Root(pointer), text);
+        self.plain_at(&TextPlace::Root(pointer), text);
     }
 
-    fn plain_at(&mut self, place: &Place<'_>, text: &str) {
+    fn plain_at(&mut self, place: &TextPlace<'_>, text: &str) {
         for suspect in suspects(text) {
             self.push(place, suspect);
         }
     }
 
-    fn push(&mut self, place: &Place<'_>, suspect: Suspect) {
+    fn push(&mut self, place: &TextPlace<'_>, suspect: Suspect) {
         // A little over the bound, so that it can be told that there is more.
         if self.found.len() <= SUSPICIONS_MAX {
             let (tool, pointer) = (self.tool.clone(), place.pointer());
@@ -228,18 +228,18 @@ impl Reader<'_> {
 }
 
 /// Where a value stands, as far as that is known without writing it down.
-enum Place<'a> {
+enum TextPlace<'a> {
     Root(&'a str),
-    Element(&'a Place<'a>, usize),
-    Member(&'a Place<'a>, &'a str),
+    Element(&'a TextPlace<'a>, usize),
+    Member(&'a TextPlace<'a>, &'a str),
 }
 
-impl Place<'_> {
+impl TextPlace<'_> {
     fn pointer(&self) -> String {
         match self {
-            Place::Root(pointer) => (*pointer).to_owned(),
-            Place::Element(place, index) => below(&place.pointer(), &index.to_string()),
-            Place::Member(place, name) => below(&place.pointer(), name),
+            TextPlace::Root(pointer) => (*pointer).to_owned(),
+            TextPlace::Element(place, index) => below(&place.pointer(), &index.to_string()),
+            TextPlace::Member(place, name) => below(&place.pointer(), name),
         }
     }
 }

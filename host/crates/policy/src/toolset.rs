@@ -150,20 +150,20 @@ impl<'a> Toolsets<'a> {
     }
 
     /// What a name means, in the order in which meanings go before others.
-    fn find<'t>(&'t self, name: &'t str) -> Option<Group<'t>> {
+    fn find<'t>(&'t self, name: &'t str) -> Option<NamedTools<'t>> {
         let table = TABLE.toolsets.get(name);
         let user = if table.is_none() { self.user.get(name) } else { None };
         let live = self.live.toolsets.get(name);
-        let group = Group { name, table, user, live, legacy: &[] };
+        let group = NamedTools { name, table, user, live, legacy: &[] };
         if table.is_some() || user.is_some() || live.is_some() {
             return Some(group);
         }
         if let Some(target) = self.live.aliases.get(name)
             && let Some(live) = self.live.toolsets.get(target)
         {
-            return Some(Group { name: target, live: Some(live), ..group });
+            return Some(NamedTools { name: target, live: Some(live), ..group });
         }
-        TABLE.legacy.get(name).map(|legacy| Group { legacy, ..group })
+        TABLE.legacy.get(name).map(|legacy| NamedTools { legacy, ..group })
     }
 
     /// The tools of `names` and all they include. A loop and not a recursion: how deep toolsets
@@ -200,7 +200,7 @@ enum Members {
 }
 
 /// What one name means.
-struct Group<'t> {
+struct NamedTools<'t> {
     name: &'t str,
     table: Option<&'static StaticToolset>,
     user: Option<&'t UserToolset>,
@@ -209,7 +209,7 @@ struct Group<'t> {
     legacy: &'static [String],
 }
 
-impl<'t> Group<'t> {
+impl<'t> NamedTools<'t> {
     fn origin(&self) -> ToolsetOrigin {
         match (self.table, self.user, self.live) {
             (Some(_), ..) => ToolsetOrigin::Static,

@@ -104,12 +104,12 @@ pub struct Audit {
 #[derive(Debug)]
 struct On {
     settings: AuditSettings,
-    shared: Arc<Shared>,
+    shared: Arc<AuditQueue>,
 }
 
 /// What the queue's two ends share.
 #[derive(Debug, Default)]
-struct Shared {
+struct AuditQueue {
     queue: Mutex<Queue>,
     /// There is something to do.
     wake: Condvar,
@@ -135,7 +135,7 @@ struct Queue {
     answered: u64,
 }
 
-impl Shared {
+impl AuditQueue {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

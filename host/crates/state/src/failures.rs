@@ -18,7 +18,7 @@ const FILE: &str = "quarantine.json";
 /// A larger file is not ours.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Plugins remembered; the ones that failed last.
-const PAGES_MAX: usize = 256;
+const RECORDS_MAX: usize = 256;
 
 /// Why the file cannot be used.
 #[derive(Debug, Error)]
@@ -44,14 +44,14 @@ pub enum FailuresError {
 /// What is known of all plugins that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Book {
+pub struct FailureLog {
     /// One page for each, the one that failed last at the end.
-    pub plugins: Vec<Page>,
+    pub plugins: Vec<FailureRecord>,
 }
 
 /// Which build of which plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Build {
+pub struct FailedBuild {
     /// The source, such as `plugin:words`.
     pub source: String,
     /// The folder it lies in.
@@ -63,24 +63,24 @@ pub struct Build {
     pub caller: Option<String>,
 }
 
-impl Build {
+impl FailedBuild {
     /// The same build, whoever calls it.
-    pub fn for_all(&self) -> Build {
-        Build { caller: None, ..self.clone() }
+    pub fn for_all(&self) -> FailedBuild {
+        FailedBuild { caller: None, ..self.clone() }
     }
 
     /// Tells whether both are of one build, whoever calls it.
-    pub fn is_same(&self, other: &Build) -> bool {
+    pub fn is_same(&self, other: &FailedBuild) -> bool {
         (&self.source, &self.folder, &self.digest) == (&other.source, &other.folder, &other.digest)
     }
 }
 
 /// How one build of a plugin failed. Times are in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
+pub struct FailureRecord {
     /// Which.
     #[serde(flatten)]
-    pub build: Build,
+    pub build: FailedBuild,
     /// When it failed, the latest at the end.
     pub failures: Vec<u64>,
     /// How it failed the last time, on one line.
@@ -91,23 +91,23 @@ pub struct Page {
     pub times: u32,
 }
 
-impl Book {
+impl FailureLog {
     /// The page of a build.
-    pub fn page(&mut self, build: &Build) -> Option<&mut Page> {
+    pub fn page(&mut self, build: &FailedBuild) -> Option<&mut FailureRecord> {
         self.plugins.iter_mut().find(|page| page.build == *build)
     }
 
     /// The page of a build, now the last one; a new one if there is none.
-    pub fn open(&mut self, build: &Build) -> &mut Page {
+    pub fn open(&mut self, build: &FailedBuild) -> &mut FailureRecord {
         let known = self.plugins.iter().position(|page| page.build == *build);
-        let page = known.map(|place| self.plugins.remove(place)).unwrap_or_else(|| Page {
+        let page = known.map(|place| self.plugins.remove(place)).unwrap_or_else(|| FailureRecord {
             build: build.clone(),
             failures: Vec::new(),
             reason: String::new(),
             until: None,
             times: 0,
         });
-        let over = (self.plugins.len() + 1).saturating_sub(PAGES_MAX);
+        let over = (self.plugins.len() + 1).saturating_sub(RECORDS_MAX);
         self.plugins.drain(..over);
         self.plugins.push(page);
         let last = self.plugins.len() - 1;
@@ -115,7 +115,7 @@ impl Book {
     }
 
     /// Forgets a build: for one caller, or for all.
-    pub fn remove(&mut self, build: &Build) {
+    pub fn remove(&mut self, build: &FailedBuild) {
         self.plugins.retain(|page| match build.caller {
             Some(_) => page.build != *build,
             None => !page.build.is_same(build),
@@ -127,7 +127,7 @@ impl Book {
 ///
 /// # Errors
 /// If the file exists and cannot be read, or is damaged.
-pub fn read(state: &Path) -> Result<Book, FailuresError> {
+pub fn read(state: &Path) -> Result<FailureLog, FailuresError> {
     let path = state.join(FILE);
     let mut text = String::new();
     let reading =
@@ -140,7 +140,7 @@ pub fn read(state: &Path) -> Result<Book, FailuresError> {
             Ok(book) => return Ok(book),
             Err(error) => error.to_string(),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FailureLog::default()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
         Err(error) => return Err(FailuresError::Io { path, error }),
     };
@@ -151,11 +151,14 @@ pub fn read(state: &Path) -> Result<Book, FailuresError> {
 ///
 /// # Errors
 /// If the file cannot be read or written. A damaged one counts as empty.
-pub fn change<T>(state: &Path, change: impl FnOnce(&mut Book) -> T) -> Result<T, FailuresError> {
+pub fn change<T>(
+    state: &Path,
+    change: impl FnOnce(&mut FailureLog) -> T,
+) -> Result<T, FailuresError> {
     let failed = |error| FailuresError::Io { path: state.join(FILE), error };
     let locked = atomic_file::lock(state).map_err(failed)?;
     let mut book = match read(state) {
-        Err(FailuresError::Damaged { .. }) => Book::default(),
+        Err(FailuresError::Damaged { .. }) => FailureLog::default(),
         book => book?,
     };
     let before = book.clone();
@@ -171,21 +174,21 @@ pub fn change<T>(state: &Path, change: impl FnOnce(&mut Book) -> T) -> Result<T,
 mod tests {
     use super::*;
 
-    fn build(number: usize) -> Build {
+    fn build(number: usize) -> FailedBuild {
         let (source, folder) = (format!("plugin:p{number}"), "/plugins".to_owned());
-        Build { source, folder, digest: "d".to_owned(), caller: None }
+        FailedBuild { source, folder, digest: "d".to_owned(), caller: None }
     }
 
     #[test]
     fn what_is_written_is_read_and_bounded() {
         let home = tempfile::tempdir().expect("a folder");
         let state = home.path().join("state");
-        assert_eq!(read(&state).expect("no file"), Book::default());
-        for number in 0..PAGES_MAX + 2 {
+        assert_eq!(read(&state).expect("no file"), FailureLog::default());
+        for number in 0..RECORDS_MAX + 2 {
             change(&state, |book| book.open(&build(number)).failures.push(7)).expect("written");
         }
         let mut book = read(&state).expect("a file");
-        assert_eq!(book.plugins.len(), PAGES_MAX);
+        assert_eq!(book.plugins.len(), RECORDS_MAX);
         assert!(book.page(&build(1)).is_none(), "the one that failed first is forgotten");
         assert_eq!(book.page(&build(2)).expect("known").failures, [7]);
         // Who fails again is the last to be forgotten.

@@ -22,7 +22,7 @@ use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
 pub use builds::{Builds, Kept, Worth};
-use file::{Change, Connections, Expected, Lookup, Place, Problem};
+use file::{Connections, Expected, KeyChange, Lookup, Place, Problem};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Home;
 
@@ -208,7 +208,7 @@ impl Kv {
             self.check_value(value)?;
         }
         let connections = self.connections().await?;
-        let change = Change { side: side.to_owned(), key: key.to_owned(), expected, value };
+        let change = KeyChange { side: side.to_owned(), key: key.to_owned(), expected, value };
         let (id, limits) = (self.id.clone(), Arc::clone(&self.limits));
         self.on_thread(&connections, move |connection| {
             file::change(connection, &change, &limits, &id)

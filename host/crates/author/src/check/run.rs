@@ -179,7 +179,7 @@ fn slow(rule: &'static str, place: &str, time: Duration) -> Finding {
 
 /// What became of an example.
 #[derive(Debug, PartialEq, Eq)]
-enum Ran {
+enum ExampleRun {
     Passed,
     /// It cannot work without authority; why, in words.
     Skipped(String),
@@ -200,7 +200,7 @@ async fn run_examples(
         let outcome = dispatch.call(session, call()).await;
         let place = format!("{} /examples/{index}", checked.name);
         match judge(example, &outcome) {
-            Ran::Passed => {
+            ExampleRun::Passed => {
                 if checked.call.is_none() {
                     let median = median(dispatch, session, &call).await;
                     if median > SLOW {
@@ -210,14 +210,14 @@ async fn run_examples(
                 }
                 checked.passed += 1;
             }
-            Ran::Skipped(why) => {
+            ExampleRun::Skipped(why) => {
                 checked.skipped += 1;
                 let message = format!("skipped: {why}");
                 let repair = "try it with `toolhost probe --with`, or add one that needs nothing";
                 found.push(Finding::new(Level::Note, "example", place, message, repair));
                 continue;
             }
-            Ran::Failed(reason) => {
+            ExampleRun::Failed(reason) => {
                 checked.failed += 1;
                 let repair = "repair the tool or its example";
                 found.push(Finding::new(Level::Error, "example", place, reason, repair));
@@ -234,25 +234,25 @@ async fn run_examples(
 }
 
 /// What an outcome says of its example.
-fn judge(example: &Example, outcome: &Outcome) -> Ran {
+fn judge(example: &Example, outcome: &Outcome) -> ExampleRun {
     let reason = match &outcome.result {
         Ok(output) => {
             let expected = example.expected.as_deref().unwrap_or_default();
             match tool::fits(expected, output) {
-                Ok(()) => return Ran::Passed,
+                Ok(()) => return ExampleRun::Passed,
                 Err(mismatch) => mismatch.to_string(),
             }
         }
         Err(error) => {
             let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
             if error.code == Code::Unavailable {
-                return Ran::Skipped(format!("the tool cannot work here: {message}"));
+                return ExampleRun::Skipped(format!("the tool cannot work here: {message}"));
             }
             format!("it fails [{}]: {message}", error.code)
         }
     };
     if outcome.refusals.is_empty() {
-        return Ran::Failed(reason);
+        return ExampleRun::Failed(reason);
     }
     let needed = outcome.refusals.iter().map(|refusal| match &refusal.grant {
         Some((kind, text)) => match Kind::of_key(kind) {
@@ -263,7 +263,7 @@ fn judge(example: &Example, outcome: &Outcome) -> Ran {
     });
     let mut needed: Vec<String> = needed.collect();
     needed.dedup();
-    Ran::Skipped(format!("needs {}", needed.join(", ")))
+    ExampleRun::Skipped(format!("needs {}", needed.join(", ")))
 }
 
 /// The median wall time of a call that has passed once already.

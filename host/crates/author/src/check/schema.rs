@@ -57,7 +57,7 @@ const NAMED: [&str; 3] = ["$defs", "definitions", "patternProperties"];
 
 /// Finds what could be better in the parameters of one tool.
 pub(super) fn findings(tool: &str, parameters: &Value) -> Vec<Finding> {
-    let mut reader = Reader { tool, root: parameters, found: Vec::new() };
+    let mut reader = SchemaReader { tool, root: parameters, found: Vec::new() };
     if parameters.get("additionalProperties").is_none() {
         reader.push(
             Level::Warning,
@@ -71,13 +71,13 @@ pub(super) fn findings(tool: &str, parameters: &Value) -> Vec<Finding> {
     reader.found
 }
 
-struct Reader<'a> {
+struct SchemaReader<'a> {
     tool: &'a str,
     root: &'a Value,
     found: Vec<Finding>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     fn push(
         &mut self,
         level: Level,

@@ -8,7 +8,7 @@ use toolhost_schema::arguments::{self, Read};
 
 /// Arguments on their way from the caller's text to what the tool gets.
 #[derive(Default)]
-pub(super) struct Arguments {
+pub(super) struct GivenArguments {
     pub(super) text: String,
     /// Nothing, until the text was read.
     pub(super) value: Map<String, Value>,
@@ -16,10 +16,10 @@ pub(super) struct Arguments {
     pub(super) repairs: Vec<String>,
 }
 
-impl Arguments {
+impl GivenArguments {
     /// As the caller wrote them, not read yet.
-    pub(super) fn written(text: String) -> Arguments {
-        Arguments { text, ..Arguments::default() }
+    pub(super) fn written(text: String) -> GivenArguments {
+        GivenArguments { text, ..GivenArguments::default() }
     }
 
     /// Reads the text, repairing what can be repaired.

@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinSet};
 use super::note::{Noting, Running};
 use super::order::places;
 use super::{Dispatch, fault, find, log};
-use crate::batch::{self, Facts, Kind};
+use crate::batch::{self, CallFacts, CallKind};
 use crate::session::{Ended, Session};
 use toolhost_core::tool::{Call, CallError, Code, Outcome, Usage};
 use toolhost_schema::arguments;
@@ -31,7 +31,7 @@ impl Dispatch {
     ) -> Vec<Outcome> {
         let started = Instant::now();
         let deadline = started + self.limits.batch_time_max;
-        let kinds: Vec<Kind> = calls.iter().map(|call| self.kind(session, call)).collect();
+        let kinds: Vec<CallKind> = calls.iter().map(|call| self.kind(session, call)).collect();
         let mut outcomes = Vec::with_capacity(calls.len());
         let (noting, running): (Vec<_>, Vec<_>) =
             calls.into_iter().map(|call| Noting::new(&self.audit, call)).unzip();
@@ -124,15 +124,15 @@ impl Dispatch {
     }
 
     /// How one call may run beside others. One that is refused anyway stands in nobody's way.
-    fn kind(&self, session: &Session, call: &Call) -> Kind {
+    fn kind(&self, session: &Session, call: &Call) -> CallKind {
         let catalog = self.registry.current();
-        let Ok(found) = find::find(&catalog, session, call) else { return Kind::Parallel };
+        let Ok(found) = find::find(&catalog, session, call) else { return CallKind::Parallel };
         let Ok(arguments) = arguments::parse(&call.arguments, &self.limits) else {
-            return Kind::Parallel;
+            return CallKind::Parallel;
         };
         let entry = found.entry;
         let grants_write = call.dirs.iter().any(|dir| dir.ends_with(":rw"));
-        batch::kind(&Facts {
+        batch::kind(&CallFacts {
             tool: entry.tool.spec().name.as_str(),
             arguments: &arguments.value,
             harmless: entry.tool.held().only_reads() && !grants_write,

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::arguments::Arguments;
+use super::arguments::GivenArguments;
 use super::{Dispatch, fault, too_late};
-use crate::checker::{Given, Unchecked};
+use crate::checker::{GivenValue, Unchecked};
 use crate::registry::Entry;
 use crate::session::Session;
 use toolhost_core::json::{self, Size};
@@ -28,7 +28,7 @@ impl Dispatch {
         session: &Session,
         call: &Call,
         entry: &Entry,
-        given: &mut Arguments,
+        given: &mut GivenArguments,
     ) -> Result<(), CallError> {
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
@@ -36,7 +36,7 @@ impl Dispatch {
         let mut size = Size::of_members(&given.value);
         size.nodes += 1;
         let value = Value::Object(std::mem::take(&mut given.value));
-        let check = Given { text: &given.text, value: Some(&value), size };
+        let check = GivenValue { text: &given.text, value: Some(&value), size };
         let (who, schema, source) = (entry.who(), &entry.parameters, &spec.parameters);
         let checking = self.checker.check(who, schema, source, check, deadline);
         let checked = tokio::time::timeout_at(deadline.into(), checking).await;
@@ -77,7 +77,7 @@ impl Dispatch {
             return Err(failed("is missing, though it registered an output schema".to_owned()));
         };
         let size = json::measure(text).map_err(|error| failed(format!("is not JSON: {error}")))?;
-        let given = Given { text, value: None, size };
+        let given = GivenValue { text, value: None, size };
         match self.checker.check(entry.who(), schema, source, given, deadline).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(violations)) => {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 /// The place of one call. Dropping it lets the next one go on.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct OrderPlace {
     /// Ends when the call before has been counted.
     before: Option<oneshot::Receiver<Infallible>>,
     /// Dropped when this one has.
@@ -15,15 +15,15 @@ pub(super) struct Place {
 }
 
 /// So many places, in their order. Whoever takes one must begin after all before it have begun.
-pub(super) fn places(count: usize) -> impl Iterator<Item = Place> {
+pub(super) fn places(count: usize) -> impl Iterator<Item = OrderPlace> {
     let mut before = None;
     (0..count).map(move |_| {
         let (after, next) = oneshot::channel();
-        Place { before: before.replace(next), after: Some(after) }
+        OrderPlace { before: before.replace(next), after: Some(after) }
     })
 }
 
-impl Place {
+impl OrderPlace {
     /// Waits until every call before has been counted, or has ended.
     pub(super) async fn turn(&mut self) {
         if let Some(before) = self.before.take() {

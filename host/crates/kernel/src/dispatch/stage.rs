@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use super::arguments::Arguments;
+use super::arguments::GivenArguments;
 use super::hooks::{Asked, Hooked};
 use super::note::Running;
-use super::order::Place;
+use super::order::OrderPlace;
 use super::permits::Permit;
 use crate::quarantine::Watch;
 use crate::registry::Entry;
@@ -20,14 +20,14 @@ pub(super) struct Resolved<'a> {
     pub(super) running: &'a Running,
     pub(super) entry: &'a Entry,
     pub(super) hooked: Hooked<'a>,
-    pub(super) place: Place,
+    pub(super) place: OrderPlace,
     pub(super) started: Instant,
 }
 
 /// `check`: the arguments fit the tool, and no hook stops the call.
 pub(super) struct Checked<'a> {
     pub(super) resolved: Resolved<'a>,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: GivenArguments,
     /// What a human is to be asked first.
     pub(super) questions: Questions,
 }
@@ -44,7 +44,7 @@ pub(super) struct Questions {
 /// permit. It holds the permit until it has run.
 pub(super) struct Admitted<'a> {
     pub(super) resolved: Resolved<'a>,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: GivenArguments,
     pub(super) signature: Option<Signature<'a>>,
     pub(super) permit: Permit<'a>,
     pub(super) watch: Watch<'a>,
@@ -53,7 +53,7 @@ pub(super) struct Admitted<'a> {
 /// `run`, or a refusal of a stage before: what `finish` makes an outcome of.
 pub(super) struct Ran<'a> {
     pub(super) resolved: Resolved<'a>,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: GivenArguments,
     /// By what guardrails count the call; none where one of them refused it.
     pub(super) signature: Option<Signature<'a>>,
     pub(super) result: Result<ToolOutput, CallError>,
@@ -66,12 +66,12 @@ impl<'a> Resolved<'a> {
     }
 
     /// Which call it is to the guardrails.
-    pub(super) fn signature(&self, arguments: &Arguments) -> Option<Signature<'a>> {
+    pub(super) fn signature(&self, arguments: &GivenArguments) -> Option<Signature<'a>> {
         self.session.signature(self.tool(), &arguments.value)
     }
 
     /// Ends the call before it has run; guardrails count it.
-    pub(super) fn refused(self, arguments: Arguments, error: CallError) -> Box<Ran<'a>> {
+    pub(super) fn refused(self, arguments: GivenArguments, error: CallError) -> Box<Ran<'a>> {
         let signature = self.signature(&arguments);
         Box::new(Ran { resolved: self, arguments, signature, result: Err(error) })
     }

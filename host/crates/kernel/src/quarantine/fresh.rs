@@ -29,14 +29,14 @@ pub struct Fallen {
 /// Knows the builds that are new.
 #[derive(Default)]
 pub(super) struct FreshBuilds {
-    state: Mutex<State>,
+    state: Mutex<FreshState>,
     /// How many are watched, so that most calls need no lock.
     count: AtomicUsize,
     fell: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct FreshState {
     watched: HashMap<SourceId, Fresh>,
     fallen: VecDeque<Fallen>,
 }
@@ -99,7 +99,7 @@ impl FreshBuilds {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FreshState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

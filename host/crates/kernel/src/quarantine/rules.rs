@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Event;
 use toolhost_core::limits::Limits;
-use toolhost_state::failures::{Book, Build, Page};
+use toolhost_state::failures::{FailedBuild, FailureLog, FailureRecord};
 
 /// A trial's lease is so much longer than its call may take.
 const LEASE_MORE: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Rules {
         }
     }
 
-    pub(super) fn standing(&self, page: &Page, now: u64) -> Standing {
+    pub(super) fn standing(&self, page: &FailureRecord, now: u64) -> Standing {
         let Some(until) = page.until else { return Standing::Free };
         let until = until.min(now + self.time_max.max(self.lease));
         if until > now {
@@ -68,10 +68,10 @@ impl Rules {
     /// If there is to be a trial, and the book says that there is not.
     pub(super) fn apply(
         &self,
-        book: &mut Book,
-        build: &Build,
+        book: &mut FailureLog,
+        build: &FailedBuild,
         event: &Event,
-    ) -> Result<(), Box<Page>> {
+    ) -> Result<(), Box<FailureRecord>> {
         match event {
             Event::Failed { at, reason, is_trial } => {
                 self.forget(book, *at);
@@ -99,7 +99,7 @@ impl Rules {
         Ok(())
     }
 
-    fn failed(&self, page: &mut Page, at: u64, is_trial: bool) {
+    fn failed(&self, page: &mut FailureRecord, at: u64, is_trial: bool) {
         if page.until.is_some() && !is_trial {
             // It began before the quarantine did.
             return;
@@ -117,7 +117,13 @@ impl Rules {
     }
 
     /// Failures of several callers count for all: then it is not what one of them sends.
-    fn failed_for_several(&self, book: &mut Book, build: &Build, at: u64, reason: &str) {
+    fn failed_for_several(
+        &self,
+        book: &mut FailureLog,
+        build: &FailedBuild,
+        at: u64,
+        reason: &str,
+    ) {
         let of_callers = book
             .plugins
             .iter()
@@ -141,7 +147,7 @@ impl Rules {
     }
 
     /// Forgets what was long ago, or is yet to come.
-    fn forget(&self, book: &mut Book, now: u64) {
+    fn forget(&self, book: &mut FailureLog, now: u64) {
         for page in &mut book.plugins {
             page.failures.retain(|at| *at <= now && now - *at < self.window);
             if self.standing(page, now) == Standing::Free {

@@ -11,20 +11,20 @@ fn rules() -> Rules {
     Rules::new(&Limits::default())
 }
 
-fn some_build() -> Build {
+fn some_build() -> FailedBuild {
     let (source, folder) = ("plugin:x".to_owned(), "/plugins".to_owned());
-    Build { source, folder, digest: "d".to_owned(), caller: Some("one".to_owned()) }
+    FailedBuild { source, folder, digest: "d".to_owned(), caller: Some("one".to_owned()) }
 }
 
 #[test]
 fn failures_of_several_callers_count_for_all() {
-    let mut book = Book::default();
-    let of = |caller: &str| Build { caller: Some(caller.to_owned()), ..some_build() };
-    let fail = |book: &mut Book, caller: &str, at| {
+    let mut book = FailureLog::default();
+    let of = |caller: &str| FailedBuild { caller: Some(caller.to_owned()), ..some_build() };
+    let fail = |book: &mut FailureLog, caller: &str, at| {
         let event = Event::Failed { at, reason: "it crashed".to_owned(), is_trial: false };
         rules().apply(book, &of(caller), &event).expect("no trial");
     };
-    let for_all = |book: &mut Book| book.page(&some_build().for_all()).cloned();
+    let for_all = |book: &mut FailureLog| book.page(&some_build().for_all()).cloned();
     // However often one caller's calls fail.
     (0..5).for_each(|_| fail(&mut book, "one", START));
     assert_eq!(for_all(&mut book), None);
@@ -34,7 +34,7 @@ fn failures_of_several_callers_count_for_all() {
     assert_eq!(rules().standing(&page, START + SECOND), closed(60));
     // A call that succeeds clears all of it.
     rules().apply(&mut book, &some_build().for_all(), &Event::Succeeded).expect("no trial");
-    assert_eq!(book, Book::default());
+    assert_eq!(book, FailureLog::default());
     // Two callers, but not often enough, and a minute later not any more.
     fail(&mut book, "one", START);
     fail(&mut book, "two", START);
@@ -43,12 +43,12 @@ fn failures_of_several_callers_count_for_all() {
     assert_eq!(for_all(&mut book), None);
 }
 
-fn fail(book: &mut Book, at: u64, is_trial: bool) {
+fn fail(book: &mut FailureLog, at: u64, is_trial: bool) {
     let event = Event::Failed { at, reason: "it crashed".to_owned(), is_trial };
     rules().apply(book, &some_build(), &event).expect("no trial");
 }
 
-fn standing(book: &mut Book, now: u64) -> Standing {
+fn standing(book: &mut FailureLog, now: u64) -> Standing {
     book.page(&some_build()).map_or(Standing::Free, |page| rules().standing(page, now))
 }
 
@@ -56,15 +56,15 @@ fn closed(seconds: u64) -> Standing {
     Standing::Closed { left: Duration::from_secs(seconds) }
 }
 
-fn in_quarantine() -> Book {
-    let mut book = Book::default();
+fn in_quarantine() -> FailureLog {
+    let mut book = FailureLog::default();
     [0, 1, 2].iter().for_each(|second| fail(&mut book, START + second * SECOND, false));
     book
 }
 
 #[test]
 fn three_failures_within_a_minute() {
-    let mut book = Book::default();
+    let mut book = FailureLog::default();
     fail(&mut book, START, false);
     fail(&mut book, START + 30 * SECOND, false);
     assert_eq!(standing(&mut book, START + 30 * SECOND), Standing::Free);
@@ -111,7 +111,7 @@ fn one_trial_at_a_time() {
     assert_eq!(standing(&mut book, now), Standing::Due);
     assert_eq!(rules().apply(&mut book, &some_build(), &trial), Ok(()));
     assert_eq!(rules().apply(&mut book, &some_build(), &Event::Succeeded), Ok(()));
-    assert_eq!(book, Book::default());
+    assert_eq!(book, FailureLog::default());
     // A lease that ran out is another's to take, and not to give back.
     let mut book = in_quarantine();
     assert_eq!(rules().apply(&mut book, &some_build(), &trial), Ok(()));
@@ -130,14 +130,14 @@ fn a_clock_that_jumps_locks_nobody_out() {
     early.plugins[0].until = Some(START + year);
     assert_eq!(standing(&mut early, START), closed(600));
     // Failures of the future are none.
-    let mut future = Book::default();
+    let mut future = FailureLog::default();
     fail(&mut future, START + year, false);
     fail(&mut future, START + year, false);
     fail(&mut future, START, false);
     assert_eq!(future.page(&some_build()).expect("a page").failures, [START]);
     // Ahead by a year: all is forgotten.
     assert_eq!(standing(&mut book, START + year), Standing::Free);
-    let other = Build { digest: "e".to_owned(), ..some_build() };
+    let other = FailedBuild { digest: "e".to_owned(), ..some_build() };
     let event = Event::Failed { at: START + year, reason: String::new(), is_trial: false };
     rules().apply(&mut book, &other, &event).expect("no trial");
     assert_eq!(book.plugins.len(), 1, "entries of long ago are dropped");
@@ -152,7 +152,7 @@ fn the_numbers_are_the_operators() {
         ..Limits::default()
     };
     let rules = Rules::new(&limits);
-    let mut book = Book::default();
+    let mut book = FailureLog::default();
     for (is_trial, seconds) in [(false, 7), (true, 10), (true, 10)] {
         let event = Event::Failed { at: START, reason: String::new(), is_trial };
         rules.apply(&mut book, &some_build(), &event).expect("no trial");
@@ -216,7 +216,7 @@ async fn processes_tell_each_other() {
     assert_eq!(third.write(some_build(), trial()).await, Ok(()));
     assert_eq!(one.write(some_build(), trial()).await.expect_err("taken").until, Some(until));
     third.write(some_build(), Event::Succeeded).await.expect("written");
-    assert_eq!(failures::read(home.path()).expect("whole"), Book::default());
+    assert_eq!(failures::read(home.path()).expect("whole"), FailureLog::default());
     // Where nothing can be written, the rule holds all the same.
     let file = home.path().join("a-file");
     std::fs::write(&file, "").expect("written");

@@ -61,14 +61,14 @@ pub struct Results {
     /// What they take now.
     bytes: usize,
     /// By running number, so that the oldest is the first.
-    kept: BTreeMap<u64, Kept>,
+    kept: BTreeMap<u64, KeptResult>,
     /// The last running number. It is never given twice, so that no id is.
     number: u64,
 }
 
 /// A result as it is kept.
 #[derive(Debug)]
-struct Kept {
+struct KeptResult {
     id: String,
     tool: String,
     text: String,
@@ -174,7 +174,7 @@ impl Results {
         let Some(kept) = kept.filter(|kept| kept.id == id) else {
             return Err(ReadError::Unknown(one_line(&cut(id, ID_CHARS_MAX))));
         };
-        let Kept { text, chars, tool, .. } = kept;
+        let KeptResult { text, chars, tool, .. } = kept;
         let mut places = text.char_indices().map(|(at, _)| at);
         let Some(start) = places.nth(offset) else {
             let (id, total_chars) = (id.to_owned(), *chars);
@@ -288,7 +288,7 @@ impl Results {
         }
         let shown = persisted(&text, chars, &id);
         (self.number, self.bytes) = (number, self.bytes + bytes);
-        self.kept.insert(number, Kept { id, tool: returned.tool.to_owned(), text, chars });
+        self.kept.insert(number, KeptResult { id, tool: returned.tool.to_owned(), text, chars });
         shown
     }
 }

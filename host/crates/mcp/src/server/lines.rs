@@ -2,13 +2,13 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::scan::{Scan, Seen};
+use super::scan::{MessageHead, Scan};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// Reads lines.
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     input: BufReader<R>,
     bytes_max: usize,
     /// The line so far, unless it is too long.
@@ -19,32 +19,32 @@ pub(super) struct Lines<R> {
 }
 
 /// One line.
-pub(super) struct Line {
+pub(super) struct InputLine {
     /// Its bytes; none if it is too long.
     pub(super) bytes: Option<Vec<u8>>,
     /// What stands on it, as far as that is known without reading it.
-    pub(super) messages: Vec<Seen>,
+    pub(super) messages: Vec<MessageHead>,
     /// How many messages stand on it, also those that are not told apart.
     pub(super) count: usize,
     /// Values of arrays and objects on it, at most.
     pub(super) values: u64,
 }
 
-impl Line {
+impl InputLine {
     /// A message of a batch, as if it stood on a line of its own.
-    pub(super) fn of(bytes: &[u8]) -> Line {
+    pub(super) fn of(bytes: &[u8]) -> InputLine {
         let mut scan = Scan::default();
         scan.feed(bytes);
         let values = scan.values();
         let (messages, count) = scan.end();
-        Line { bytes: Some(bytes.to_vec()), messages, count, values }
+        InputLine { bytes: Some(bytes.to_vec()), messages, count, values }
     }
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> InputLines<R> {
     /// Of a line of more than `bytes_max` nothing is kept.
-    pub(super) fn new(input: R, bytes_max: usize) -> Lines<R> {
-        Lines {
+    pub(super) fn new(input: R, bytes_max: usize) -> InputLines<R> {
+        InputLines {
             input: BufReader::with_capacity(READ_BYTES, input),
             bytes_max,
             line: Vec::new(),
@@ -59,7 +59,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<Line> {
+    pub(super) async fn next(&mut self) -> Option<InputLine> {
         while !self.has_ended {
             let available = match self.input.fill_buf().await {
                 Ok(available) => available,
@@ -90,11 +90,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         None
     }
 
-    fn take(&mut self) -> Line {
+    fn take(&mut self) -> InputLine {
         let bytes = std::mem::take(&mut self.line);
         let bytes = (!std::mem::take(&mut self.is_long)).then_some(bytes);
         let values = self.scan.values();
         let (messages, count) = self.scan.end();
-        Line { bytes, messages, count, values }
+        InputLine { bytes, messages, count, values }
     }
 }

@@ -133,7 +133,7 @@ impl Listing {
         values: impl Iterator<Item = Value>,
         is_gone: &(dyn Fn() -> bool + Sync),
     ) -> Option<Listing> {
-        let mut written = Written::default();
+        let mut written = DigestWriter::default();
         let (mut tools, mut lengths) = (Vec::new(), Vec::new());
         for value in values {
             if is_gone() {
@@ -179,12 +179,12 @@ impl Listing {
 
 /// Counts and digests what is written.
 #[derive(Default)]
-struct Written {
+struct DigestWriter {
     hash: Sha256,
     bytes: usize,
 }
 
-impl io::Write for Written {
+impl io::Write for DigestWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.hash.update(bytes);
         self.bytes += bytes.len();

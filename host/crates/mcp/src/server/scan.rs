@@ -16,7 +16,7 @@ pub(super) const MESSAGES_MAX: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// The messages that have ended.
-    messages: Vec<Seen>,
+    messages: Vec<MessageHead>,
     /// All that have ended, also those that are not told apart.
     count: usize,
     /// Brackets that are open.
@@ -28,7 +28,7 @@ pub(super) struct Scan {
     token: Vec<u8>,
     /// Bytes of the token, also those that are not kept.
     token_bytes: usize,
-    seen: Seen,
+    seen: MessageHead,
     /// Values of arrays and objects, at most.
     values: u64,
     /// Something stands outside of any message.
@@ -37,7 +37,7 @@ pub(super) struct Scan {
 
 /// What is known of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct MessageHead {
     /// Its id, if it is one.
     pub(super) id: Option<RequestId>,
     /// Whether there is one, in order or not.
@@ -55,7 +55,7 @@ pub(super) enum Member {
     Method,
 }
 
-impl Seen {
+impl MessageHead {
     /// Somebody waits for an answer.
     pub(super) fn is_request(&self) -> bool {
         let has_long_method = matches!(self.too_long, Some((Member::Method, _)));
@@ -78,7 +78,7 @@ impl Scan {
 
     /// The messages on the line, one that does not end included, and how many there are, also of
     /// those that are not told apart; and forgets all.
-    pub(super) fn end(&mut self) -> (Vec<Seen>, usize) {
+    pub(super) fn end(&mut self) -> (Vec<MessageHead>, usize) {
         if self.depth > 0 {
             self.end_member();
             self.end_message();
@@ -197,7 +197,7 @@ mod tests {
         let mut scan = Scan::default();
         // Byte by byte, as they may come.
         line.bytes().for_each(|byte| scan.feed(&[byte]));
-        let said = |seen: Seen| {
+        let said = |seen: MessageHead| {
             let id = seen.id.map_or("none".to_owned(), |id| id.into_json_value().to_string());
             format!("{id} {}", seen.method.unwrap_or_default())
         };

@@ -59,28 +59,28 @@ pub(super) struct Traffic {
     answers_bytes_max: usize,
     stage: watch::Sender<Stage>,
     era: OnceLock<Era>,
-    state: Mutex<State>,
+    state: Mutex<TrafficState>,
     /// How much is under way, for who waits until it is less.
-    load: watch::Sender<Load>,
+    load: watch::Sender<TrafficLoad>,
     /// Tells that there is something to write.
     more: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct TrafficState {
     /// Requests that are not answered, with their memory in bytes.
     open: HashMap<RequestId, usize>,
     /// Bytes of answers that are made now, by the request.
     promised: HashMap<RequestId, usize>,
     cancelled: VecDeque<RequestId>,
     queue: VecDeque<Outgoing>,
-    load: Load,
+    load: TrafficLoad,
     refusals_bytes: usize,
 }
 
 /// How much is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Load {
+struct TrafficLoad {
     requests: usize,
     requests_bytes: usize,
     answers_bytes: usize,
@@ -144,7 +144,7 @@ impl Traffic {
         if state.open.contains_key(id) || state.cancelled.contains(id) {
             return Err(Refusal::Reused);
         }
-        let Load { requests, requests_bytes, .. } = state.load;
+        let TrafficLoad { requests, requests_bytes, .. } = state.load;
         let allowed = self.requests_bytes_max;
         if bytes > allowed {
             let why = format!(
@@ -249,7 +249,7 @@ impl Traffic {
         self.push(&mut state, Outgoing { line, is_refusal: true, written: None });
     }
 
-    fn push(&self, state: &mut State, message: Outgoing) {
+    fn push(&self, state: &mut TrafficState, message: Outgoing) {
         state.load.answers_bytes += message.line.len();
         state.queue.push_back(message);
         self.tell(state);
@@ -302,7 +302,7 @@ impl Traffic {
     /// cancelled.
     pub(super) async fn promise(&self, id: &RequestId, bytes: usize) {
         let most = self.answers_bytes_max / 2;
-        let has_room = |load: &Load| {
+        let has_room = |load: &TrafficLoad| {
             let taken = load.answers_bytes + load.promised_bytes;
             taken == 0 || taken + bytes <= most
         };
@@ -333,16 +333,16 @@ impl Traffic {
     }
 
     /// Within the lock, so that the last one told is the last.
-    fn tell(&self, state: &State) {
+    fn tell(&self, state: &TrafficState) {
         self.load.send_replace(state.load);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TrafficState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl TrafficState {
     fn close(&mut self, id: &RequestId) -> bool {
         let Some(bytes) = self.open.remove(id) else { return false };
         self.load.requests -= 1;

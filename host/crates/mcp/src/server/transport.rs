@@ -27,8 +27,8 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::batch;
-use super::lines::{Line, Lines};
-use super::scan::{Member, Seen, TOKEN_BYTES_MAX};
+use super::lines::{InputLine, InputLines};
+use super::scan::{Member, MessageHead, TOKEN_BYTES_MAX};
 use super::traffic::{Era, Refusal, Stage, Traffic, busy, error_line};
 use toolhost_core::json;
 use toolhost_core::limits::Limits;
@@ -48,9 +48,9 @@ const LONG_ID_BYTES_MAX: usize = 64 << 10;
 
 /// One connection.
 pub(super) struct ServerTransport<R> {
-    lines: Lines<R>,
+    lines: InputLines<R>,
     /// Messages of a batch that are not handled yet.
-    batch: VecDeque<Line>,
+    batch: VecDeque<InputLine>,
     /// Whether the client's revision has batches.
     has_batches: bool,
     line_bytes_max: usize,
@@ -80,13 +80,13 @@ struct Identified {
 
 /// A `tools/list`, as far as it is looked at for its cursor.
 #[derive(Deserialize)]
-struct Listing {
-    params: Option<Page>,
+struct ListRequest {
+    params: Option<ListCursor>,
 }
 
 /// Which page is asked for.
 #[derive(Deserialize)]
-struct Page {
+struct ListCursor {
     cursor: Option<IgnoredAny>,
 }
 
@@ -101,7 +101,7 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
         let traffic = Arc::new(Traffic::new(limits));
         let writer = tokio::spawn(Arc::clone(&traffic).deliver(output));
         ServerTransport {
-            lines: Lines::new(input, limits.message_bytes_max()),
+            lines: InputLines::new(input, limits.message_bytes_max()),
             batch: VecDeque::new(),
             has_batches: false,
             line_bytes_max: limits.message_bytes_max(),
@@ -118,8 +118,8 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
     }
 
     /// The message of a line, if there is one to be handled.
-    fn message(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
-        let Line { bytes, messages, count, values } = line;
+    fn message(&mut self, line: InputLine) -> Option<ClientJsonRpcMessage> {
+        let InputLine { bytes, messages, count, values } = line;
         let first = messages.first().cloned().unwrap_or_default();
         let Some(bytes) = bytes else {
             let allowed = self.line_bytes_max;
@@ -139,7 +139,7 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
             let others = count - messages.len();
             if others > 0 {
                 let why = format!("{why}; this answers the last {others} of them");
-                self.refuse(&Seen::default(), ErrorCode::PARSE_ERROR, why);
+                self.refuse(&MessageHead::default(), ErrorCode::PARSE_ERROR, why);
             }
             return None;
         }
@@ -156,7 +156,7 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
         // Before it is read: as a value it takes many times the memory.
         let cost = bytes.len() as u64 + values * VALUE_BYTES;
         let request = match &first {
-            Seen { id: Some(id), method: Some(method), .. } => {
+            MessageHead { id: Some(id), method: Some(method), .. } => {
                 let cost = usize::try_from(cost).unwrap_or(usize::MAX);
                 if let Err(refusal) = self.traffic.admit(id, cost) {
                     self.refuse_whole(id, method, refusal);
@@ -241,15 +241,19 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
     /// Takes the messages of a batch in, or refuses each.
     fn split(&mut self, bytes: &[u8]) {
         if let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) {
-            return self.refuse(&Seen::default(), ErrorCode::PARSE_ERROR, no_json(&error));
+            return self.refuse(&MessageHead::default(), ErrorCode::PARSE_ERROR, no_json(&error));
         }
         if batch::elements(bytes).next().is_none() {
-            return self.refuse(&Seen::default(), ErrorCode::INVALID_REQUEST, SHAPE.to_owned());
+            return self.refuse(
+                &MessageHead::default(),
+                ErrorCode::INVALID_REQUEST,
+                SHAPE.to_owned(),
+            );
         }
         for element in batch::elements(bytes) {
             if batch::is_batch(element) {
                 let why = "a batch within a batch is not read".to_owned();
-                self.refuse(&Seen::default(), ErrorCode::INVALID_REQUEST, why);
+                self.refuse(&MessageHead::default(), ErrorCode::INVALID_REQUEST, why);
                 continue;
             }
             let why = if !self.has_batches {
@@ -260,10 +264,10 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
                     batch::MESSAGES_MAX
                 )
             } else {
-                self.batch.push_back(Line::of(element));
+                self.batch.push_back(InputLine::of(element));
                 continue;
             };
-            let seen = Line::of(element).messages.pop().unwrap_or_default();
+            let seen = InputLine::of(element).messages.pop().unwrap_or_default();
             // Nobody waits for an answer to a notification or an answer.
             if seen.is_request() || !element.starts_with(b"{") {
                 self.refuse(&seen, ErrorCode::INVALID_REQUEST, why);
@@ -272,7 +276,7 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
     }
 
     /// Refuses a request of which a member is longer than can be kept.
-    fn refuse_long(&self, bytes: &[u8], mut seen: Seen, member: Member, given: usize) {
+    fn refuse_long(&self, bytes: &[u8], mut seen: MessageHead, member: Member, given: usize) {
         let name = match member {
             Member::Method => "method",
             Member::Id => {
@@ -286,7 +290,7 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
         self.refuse(&seen, ErrorCode::INVALID_REQUEST, why);
     }
 
-    fn refuse(&self, seen: &Seen, code: ErrorCode, why: String) {
+    fn refuse(&self, seen: &MessageHead, code: ErrorCode, why: String) {
         let error = ErrorData::new(code, text::one_line(&why), None);
         self.traffic.refuse(error_line(seen.id.as_ref(), error));
     }
@@ -355,7 +359,7 @@ fn has_cursor_in_order(message: &ClientJsonRpcMessage, bytes: &[u8]) -> bool {
     if list.params.as_ref().is_some_and(|params| params.cursor.is_some()) {
         return true;
     }
-    let read = serde_json::from_slice::<Listing>(bytes).ok().and_then(|listing| listing.params);
+    let read = serde_json::from_slice::<ListRequest>(bytes).ok().and_then(|listing| listing.params);
     read.is_none_or(|page| page.cursor.is_none())
 }
 
@@ -364,7 +368,7 @@ fn is_request(message: &ClientJsonRpcMessage) -> bool {
 }
 
 /// Why a line is no message that can be handled; none if nobody waits for an answer.
-fn broken(line: &[u8], seen: &Seen) -> Option<(ErrorCode, String)> {
+fn broken(line: &[u8], seen: &MessageHead) -> Option<(ErrorCode, String)> {
     if let Err(error) = std::str::from_utf8(line) {
         let why = format!(
             "the line is not UTF-8, from its byte {} on; JSON is sent as UTF-8",

@@ -274,7 +274,7 @@ pub fn refusal(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String>
 /// Says why a directory may not be granted to somebody who knows of this directory alone, and not of
 /// where else something lies.
 pub fn refusal_within(host: &Path, access: Access, own: &[OwnFolder]) -> Option<String> {
-    let Kept { path, what, .. } = kept(host, access, own)?;
+    let RefusedDirectory { path, what, .. } = kept(host, access, own)?;
     Some(match path.strip_prefix(host) {
         Ok(below) if below != Path::new("") => {
             format!("`./{}` in it holds {what}", below.display())
@@ -285,7 +285,7 @@ pub fn refusal_within(host: &Path, access: Access, own: &[OwnFolder]) -> Option<
 }
 
 /// Why a directory may not be granted.
-struct Kept<'a> {
+struct RefusedDirectory<'a> {
     /// What it overlaps with.
     path: &'a Path,
     /// What that holds.
@@ -293,13 +293,17 @@ struct Kept<'a> {
     repair: &'static str,
 }
 
-fn kept<'a>(host: &Path, access: Access, own: &'a [OwnFolder]) -> Option<Kept<'a>> {
+fn kept<'a>(host: &Path, access: Access, own: &'a [OwnFolder]) -> Option<RefusedDirectory<'a>> {
     let overlaps = |path: &Path| host.starts_with(path) || path.starts_with(host);
     let of_system = SYSTEM.iter().find(|(path, _)| overlaps(Path::new(path)));
     if let Some((path, what)) = of_system
         && !host.starts_with(MEMORY)
     {
-        return Some(Kept { path: Path::new(path), what, repair: "grant another directory" });
+        return Some(RefusedDirectory {
+            path: Path::new(path),
+            what,
+            repair: "grant another directory",
+        });
     }
     let of_programs = PROGRAMS.iter().find(|path| overlaps(Path::new(path)));
     if access == Access::Write
@@ -307,7 +311,7 @@ fn kept<'a>(host: &Path, access: Access, own: &'a [OwnFolder]) -> Option<Kept<'a
     {
         let what = "the system's programs or configuration";
         let repair = "grant another directory, or grant `ro`";
-        return Some(Kept { path: Path::new(path), what, repair });
+        return Some(RefusedDirectory { path: Path::new(path), what, repair });
     }
     let touched = own
         .iter()
@@ -316,7 +320,7 @@ fn kept<'a>(host: &Path, access: Access, own: &'a [OwnFolder]) -> Option<Kept<'a
         true => "grant a narrower directory, or grant `ro`",
         false => "grant a narrower directory",
     };
-    Some(Kept { path: &touched.path, what: touched.what, repair })
+    Some(RefusedDirectory { path: &touched.path, what: touched.what, repair })
 }
 
 /// Every name of a directory, itself first; and those of the mounts within it. `mounts` is what

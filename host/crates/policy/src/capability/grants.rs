@@ -23,24 +23,24 @@ impl dyn Grant {
 
 /// One grant with its text, which is what is compared.
 #[derive(Clone, Debug)]
-struct Granted {
+struct GrantText {
     value: Arc<dyn Grant>,
     text: String,
 }
 
-impl PartialEq for Granted {
-    fn eq(&self, other: &Granted) -> bool {
+impl PartialEq for GrantText {
+    fn eq(&self, other: &GrantText) -> bool {
         self.text == other.text
     }
 }
 
-impl Eq for Granted {}
+impl Eq for GrantText {}
 
 /// Everything an operator grants to one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     /// None of the lists is empty.
-    by_kind: BTreeMap<Kind, Vec<Granted>>,
+    by_kind: BTreeMap<Kind, Vec<GrantText>>,
 }
 
 impl Grants {
@@ -51,25 +51,25 @@ impl Grants {
     pub fn add(&mut self, kind: Kind, text: &str, base: Option<&Path>) -> Result<(), GrantError> {
         let value = kind.read(text, base)?;
         let text = value.to_string();
-        self.push(kind, Granted { value, text });
+        self.push(kind, GrantText { value, text });
         Ok(())
     }
 
-    fn push(&mut self, kind: Kind, grant: Granted) {
+    fn push(&mut self, kind: Kind, grant: GrantText) {
         let list = self.by_kind.entry(kind).or_default();
         if !list.contains(&grant) {
             list.push(grant);
         }
     }
 
-    fn keep(&mut self, keep: impl Fn(Kind, &Granted) -> bool) {
+    fn keep(&mut self, keep: impl Fn(Kind, &GrantText) -> bool) {
         for (kind, list) in &mut self.by_kind {
             list.retain(|grant| keep(*kind, grant));
         }
         self.by_kind.retain(|_, list| !list.is_empty());
     }
 
-    fn contains(&self, kind: Kind, grant: &Granted) -> bool {
+    fn contains(&self, kind: Kind, grant: &GrantText) -> bool {
         self.by_kind.get(&kind).is_some_and(|list| list.contains(grant))
     }
 

@@ -57,7 +57,7 @@ impl fmt::Display for Change {
 
 /// Judges how one build differs from the one before, what breaks first.
 pub fn changes(before: &Surface, after: &Surface) -> Vec<Change> {
-    let mut found = Found::default();
+    let mut found = FoundChange::default();
     for name in before.tools.keys().filter(|name| !after.tools.contains_key(*name)) {
         found.add(Meaning::Breaking, format_args!("tool {name} is gone"));
     }
@@ -79,7 +79,7 @@ pub fn changes(before: &Surface, after: &Surface) -> Vec<Change> {
 
 /// Changes as they are found, of which only those that may be told are kept.
 #[derive(Default)]
-struct Found {
+struct FoundChange {
     kept: Vec<Change>,
     /// How many there are, whether they are kept or not.
     count: usize,
@@ -87,7 +87,7 @@ struct Found {
     work: u64,
 }
 
-impl Found {
+impl FoundChange {
     fn add(&mut self, meaning: Meaning, what: fmt::Arguments<'_>) {
         self.count += 1;
         let of_this = self.kept.iter().filter(|change| change.meaning == meaning).count();
@@ -119,7 +119,7 @@ fn place(words: fmt::Arguments<'_>) -> String {
     text::cut(&words.to_string(), PLACE_CHARS_MAX)
 }
 
-fn tool(name: &str, before: &Value, after: &Value, found: &mut Found) {
+fn tool(name: &str, before: &Value, after: &Value, found: &mut FoundChange) {
     let empty = Map::new();
     let [then, now] = [before, after].map(|tool| tool.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();

@@ -18,7 +18,7 @@ pub(super) struct Repaired {
 /// bracket, adds the missing `}` and after them the missing `]`, removes surplus ones from the
 /// end. None if there was nothing to do, or the result would be longer than `bytes_max`.
 pub(super) fn repair(text: &str, bytes_max: usize) -> Option<Repaired> {
-    let scanned = Scanned::new(text, bytes_max)?;
+    let scanned = ScannedText::new(text, bytes_max)?;
     let mut repairs = Vec::new();
     let mut record = |count: usize, done: &str, one: &str, many: &str| match count {
         0 => {}
@@ -56,7 +56,7 @@ pub(super) fn repair(text: &str, bytes_max: usize) -> Option<Repaired> {
 }
 
 /// What one pass over the text found and did.
-struct Scanned {
+struct ScannedText {
     text: String,
     controls: usize,
     commas: usize,
@@ -66,11 +66,11 @@ struct Scanned {
     square: isize,
 }
 
-impl Scanned {
+impl ScannedText {
     /// None if a string is not closed, or the text grows beyond `bytes_max`.
-    fn new(text: &str, bytes_max: usize) -> Option<Scanned> {
+    fn new(text: &str, bytes_max: usize) -> Option<ScannedText> {
         let mut scanned =
-            Scanned { text: String::new(), controls: 0, commas: 0, curly: 0, square: 0 };
+            ScannedText { text: String::new(), controls: 0, commas: 0, curly: 0, square: 0 };
         // `copied` is how far the input has been taken over; `comma` is where the last comma
         // is, if only white space has come after it.
         let (mut copied, mut comma) = (0, None);

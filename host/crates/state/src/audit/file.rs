@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::AuditSettings;
 use super::event::hex;
-use super::line::{self, Members};
+use super::line::{self, LineMembers};
 use super::read::{LINE_BYTES_MAX, Record};
 use crate::atomic_file;
 
@@ -95,7 +95,7 @@ enum Before {
 
 /// The end of the current file, as this chain knows it.
 #[derive(Debug)]
-struct End {
+struct FileEnd {
     file: File,
     id: (u64, u64),
     bytes: u64,
@@ -107,7 +107,7 @@ pub(super) struct Log {
     settings: AuditSettings,
     chain: Chain,
     before: Before,
-    end: Option<End>,
+    end: Option<FileEnd>,
 }
 
 /// Where a chain has come to.
@@ -122,7 +122,7 @@ struct Chain {
 
 impl Chain {
     /// Makes the next line.
-    fn push(&mut self, text: &mut String, members: &Members, before: &Before) {
+    fn push(&mut self, text: &mut String, members: &LineMembers, before: &Before) {
         let start = text.len();
         let Chain { id, next, hash, call } = self;
         text.push_str(&format!("{{\"chain\":\"{id}\",\"seq\":{next},{}", members.json));
@@ -153,7 +153,7 @@ impl Log {
     ///
     /// # Errors
     /// If one cannot be written. It is left, with all after it.
-    pub(super) fn append(&mut self, lines: &mut VecDeque<Members>) -> io::Result<()> {
+    pub(super) fn append(&mut self, lines: &mut VecDeque<LineMembers>) -> io::Result<()> {
         let _locked = atomic_file::lock(&self.settings.folder)?;
         let mut end = self.open()?;
         while let Some(first) = lines.front() {
@@ -183,7 +183,7 @@ impl Log {
     }
 
     /// Writes lines of the chain, all or none of them.
-    fn write(&mut self, end: &mut End, text: &[u8], chain: Chain) -> io::Result<()> {
+    fn write(&mut self, end: &mut FileEnd, text: &[u8], chain: Chain) -> io::Result<()> {
         if let Err(error) = end.file.write_all(text) {
             // Half a line would be in the way of the next.
             let _ = end.file.set_len(end.bytes);
@@ -195,7 +195,7 @@ impl Log {
     }
 
     /// The current file, and what stands last in it: known, if nobody else wrote since.
-    fn open(&mut self) -> io::Result<End> {
+    fn open(&mut self) -> io::Result<FileEnd> {
         let path = self.settings.folder.join(CURRENT);
         let found = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => Some(metadata),
@@ -227,7 +227,7 @@ impl Log {
     }
 
     /// Reads what stands last in a file; half a line, which a crash left, is cut off and said.
-    fn read_end(&mut self, end: &mut End) -> io::Result<()> {
+    fn read_end(&mut self, end: &mut FileEnd) -> io::Result<()> {
         let (before, whole) = self.last_of(&mut end.file)?;
         self.before = before;
         let Some(whole) = whole else {
@@ -268,14 +268,14 @@ impl Log {
         Ok((before, Some(start + last as u64 + 1)))
     }
 
-    fn write_one(&mut self, end: &mut End, members: &Members) -> io::Result<()> {
+    fn write_one(&mut self, end: &mut FileEnd, members: &LineMembers) -> io::Result<()> {
         let (mut chain, mut text) = (self.chain.clone(), String::new());
         chain.push(&mut text, members, &self.before.clone());
         self.write(end, text.as_bytes(), chain)
     }
 
     /// Puts a new file in the place of a full one, and removes the oldest.
-    fn rotate(&mut self) -> io::Result<End> {
+    fn rotate(&mut self) -> io::Result<FileEnd> {
         let folder = self.settings.folder.clone();
         let full = rotated(&folder)?;
         let next = full.last().and_then(|name| number(name)).unwrap_or_default() + 1;
@@ -312,17 +312,17 @@ impl Log {
     }
 
     /// Begins a file with the name of the one before it.
-    fn begin(&mut self, end: &mut End, previous: &str, removed: &[String]) -> io::Result<()> {
+    fn begin(&mut self, end: &mut FileEnd, previous: &str, removed: &[String]) -> io::Result<()> {
         let members = line::rotation(previous, removed, &self.settings);
         self.write_one(end, &members)
     }
 }
 
-fn open(path: &Path) -> io::Result<End> {
+fn open(path: &Path) -> io::Result<FileEnd> {
     let mut options = File::options();
     let file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
     let metadata = file.metadata()?;
-    Ok(End { id: id(&metadata), bytes: metadata.len(), file })
+    Ok(FileEnd { id: id(&metadata), bytes: metadata.len(), file })
 }
 
 pub(super) fn id(metadata: &Metadata) -> (u64, u64) {

@@ -23,7 +23,7 @@ const GRANTS_MAX: usize = 64;
 
 /// The members of one line: JSON without its braces, and without those that chain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Members {
+pub(super) struct LineMembers {
     pub(super) json: String,
     /// A call, to which the denials after it belong.
     pub(super) is_call: bool,
@@ -35,7 +35,7 @@ pub(super) struct Members {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[expect(clippy::large_enum_variant, reason = "made and written at once")]
-enum Line<'a> {
+enum AuditLine<'a> {
     Call {
         tool: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,8 +92,8 @@ enum Line<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         serving: Option<&'a str>,
     },
-    Grant(Change<'a>),
-    Revoke(Change<'a>),
+    Grant(GrantsChange<'a>),
+    Revoke(GrantsChange<'a>),
     Secret {
         name: String,
         change: &'a str,
@@ -118,14 +118,14 @@ enum Line<'a> {
 
 /// A source and its bytes.
 #[derive(Clone, Copy)]
-struct Whose<'a> {
+struct SourceBytes<'a> {
     source: Option<&'a str>,
     digest: Option<&'a str>,
 }
 
 /// A change of grants.
 #[derive(Serialize)]
-struct Change<'a> {
+struct GrantsChange<'a> {
     what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     folder: Option<String>,
@@ -151,7 +151,7 @@ pub(super) fn beginning(text: &str) -> &str {
 
 /// Adds the lines of an event.
 pub(super) fn push(
-    lines: &mut VecDeque<Members>,
+    lines: &mut VecDeque<LineMembers>,
     time: SystemTime,
     event: &Event,
     settings: &AuditSettings,
@@ -159,9 +159,9 @@ pub(super) fn push(
     let line = match event {
         Event::Call(called) => return push_call(lines, time, called, settings),
         Event::Load(loaded) => load(loaded),
-        Event::Grant(granted) => Line::Grant(change(granted)),
-        Event::Revoke(granted) => Line::Revoke(change(granted)),
-        Event::Secret(secret) => Line::Secret {
+        Event::Grant(granted) => AuditLine::Grant(change(granted)),
+        Event::Revoke(granted) => AuditLine::Revoke(change(granted)),
+        Event::Secret(secret) => AuditLine::Secret {
             name: name(&secret.name),
             change: match secret.change {
                 SecretChange::Set => "set",
@@ -169,7 +169,7 @@ pub(super) fn push(
             },
             by: secret.by,
         },
-        Event::Trust(trusted) => Line::Trust {
+        Event::Trust(trusted) => AuditLine::Trust {
             what: words(&trusted.what),
             folder: trusted.folder.as_ref().map(|folder| words(&folder.display().to_string())),
             digest: name(&trusted.digest),
@@ -180,27 +180,31 @@ pub(super) fn push(
 }
 
 /// A line for events that are not in the log.
-pub(super) fn gap(lost: u64, why: &str, settings: &AuditSettings) -> Members {
-    members(SystemTime::now(), &Line::Gap { lost, why: words(why) }, settings)
+pub(super) fn gap(lost: u64, why: &str, settings: &AuditSettings) -> LineMembers {
+    members(SystemTime::now(), &AuditLine::Gap { lost, why: words(why) }, settings)
 }
 
 /// The first line of a file that follows another.
-pub(super) fn rotation(previous: &str, removed: &[String], settings: &AuditSettings) -> Members {
-    members(SystemTime::now(), &Line::Rotation { previous, removed }, settings)
+pub(super) fn rotation(
+    previous: &str,
+    removed: &[String],
+    settings: &AuditSettings,
+) -> LineMembers {
+    members(SystemTime::now(), &AuditLine::Rotation { previous, removed }, settings)
 }
 
 fn push_call(
-    lines: &mut VecDeque<Members>,
+    lines: &mut VecDeque<LineMembers>,
     time: SystemTime,
     called: &Called,
     settings: &AuditSettings,
 ) {
     let source = called.source.as_ref().map(|source| words(&source.to_string()));
-    let whose = Whose { source: source.as_deref(), digest: called.digest.as_deref() };
+    let whose = SourceBytes { source: source.as_deref(), digest: called.digest.as_deref() };
     let optional = |text: &Option<String>| text.as_deref().map(name);
     let tool = name(&called.tool);
     let code = if called.cancelled { "cancelled" } else { called.code.map_or("ok", Code::as_str) };
-    let call = Line::Call {
+    let call = AuditLine::Call {
         tool: tool.clone(),
         source: whose.source.map(Cow::Borrowed),
         digest: whose.digest,
@@ -221,9 +225,9 @@ fn push_call(
         host_calls: called.host_calls,
         code,
     };
-    lines.push_back(Members { is_call: true, ..members(time, &call, settings) });
+    lines.push_back(LineMembers { is_call: true, ..members(time, &call, settings) });
     let by_rule = called.code.filter(|code| is_denial(*code));
-    let of_call = by_rule.map(|code| Line::Denial {
+    let of_call = by_rule.map(|code| AuditLine::Denial {
         tool: tool.clone(),
         source: whose.source.map(Cow::Borrowed),
         digest: whose.digest,
@@ -237,7 +241,7 @@ fn push_call(
         of_call
             .into_iter()
             .chain(within)
-            .map(|line| Members { is_of_call: true, ..members(time, &line, settings) }),
+            .map(|line| LineMembers { is_of_call: true, ..members(time, &line, settings) }),
     );
 }
 
@@ -247,9 +251,9 @@ fn is_denial(code: Code) -> bool {
     matches!(code, Code::Denied | Code::NotInSession | Code::Pending | Code::Quarantined)
 }
 
-fn refused<'a>(tool: &str, whose: Whose<'a>, refusal: &Refusal) -> Line<'a> {
+fn refused<'a>(tool: &str, whose: SourceBytes<'a>, refusal: &Refusal) -> AuditLine<'a> {
     let grant = refusal.grant.as_ref();
-    Line::Denial {
+    AuditLine::Denial {
         tool: tool.to_owned(),
         source: whose.source.map(Cow::Borrowed),
         digest: whose.digest,
@@ -260,8 +264,8 @@ fn refused<'a>(tool: &str, whose: Whose<'a>, refusal: &Refusal) -> Line<'a> {
     }
 }
 
-fn load(loaded: &Loaded) -> Line<'_> {
-    Line::Load {
+fn load(loaded: &Loaded) -> AuditLine<'_> {
+    AuditLine::Load {
         path: words(&loaded.path.to_string_lossy()),
         source: loaded.source.as_ref().map(|source| Cow::Owned(words(&source.to_string()))),
         digest: loaded.digest.as_deref(),
@@ -274,8 +278,8 @@ fn load(loaded: &Loaded) -> Line<'_> {
     }
 }
 
-fn change(granted: &Granted) -> Change<'_> {
-    Change {
+fn change(granted: &Granted) -> GrantsChange<'_> {
+    GrantsChange {
         what: words(&granted.what),
         folder: granted.folder.as_ref().map(|folder| words(&folder.display().to_string())),
         digest: granted.digest.as_deref(),
@@ -284,7 +288,7 @@ fn change(granted: &Granted) -> Change<'_> {
     }
 }
 
-fn members(time: SystemTime, line: &Line<'_>, settings: &AuditSettings) -> Members {
+fn members(time: SystemTime, line: &AuditLine<'_>, settings: &AuditSettings) -> LineMembers {
     // Of texts, numbers and lists, so it cannot fail.
     let json = serde_json::to_string(line).unwrap_or_default();
     let json = match &settings.redact {
@@ -293,7 +297,7 @@ fn members(time: SystemTime, line: &Line<'_>, settings: &AuditSettings) -> Membe
     };
     let inner = json.strip_prefix('{').and_then(|json| json.strip_suffix('}')).unwrap_or_default();
     let time = humantime::format_rfc3339_millis(time);
-    Members { json: format!("\"time\":\"{time}\",{inner}"), is_call: false, is_of_call: false }
+    LineMembers { json: format!("\"time\":\"{time}\",{inner}"), is_call: false, is_of_call: false }
 }
 
 /// Without secrets. One whose value reaches beyond a text of the line takes all of it away.

@@ -44,7 +44,7 @@ pub struct Record {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct LineHead<'a> {
     #[serde(borrow)]
     chain: Cow<'a, str>,
     seq: u64,
@@ -92,7 +92,8 @@ impl Record {
         let text = str::from_utf8(line).map_err(|_| Damage::NotText)?;
         let none = |problem: String| Damage::NoRecord(problem);
         let (hashed, hash) = split(text).ok_or_else(|| none("it ends in no hash".to_owned()))?;
-        let head: Head<'_> = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
+        let head: LineHead<'_> =
+            serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
         let members = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
         let time = humantime::parse_rfc3339(&head.time)
             .map_err(|_| none("its time is none".to_owned()))?;

@@ -59,7 +59,7 @@ pub struct Problem {
 }
 
 /// A line that others have to fit.
-struct Seen {
+struct SeenChains {
     seq: u64,
     hash: String,
     place: String,
@@ -69,7 +69,7 @@ struct Seen {
 #[derive(Default)]
 pub struct Verifier {
     found: Verified,
-    chains: HashMap<String, Seen>,
+    chains: HashMap<String, SeenChains>,
     /// The chain and the hash of the line before; none after one that is damaged.
     before: Option<(String, String, String)>,
     is_first: bool,
@@ -157,7 +157,7 @@ impl Verifier {
         }
         let Record { chain, seq, hash, .. } = record;
         self.before = Some((chain.clone(), hash.clone(), place.clone()));
-        let seen = Seen { seq: *seq, hash: hash.clone(), place };
+        let seen = SeenChains { seq: *seq, hash: hash.clone(), place };
         self.chains.insert(chain.clone(), seen);
     }
 

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::event::Event;
 use super::file::{self, Log};
-use super::line::{self, Members};
-use super::{AuditSettings, GATHER_TIME, Queue, Shared};
+use super::line::{self, LineMembers};
+use super::{AuditQueue, AuditSettings, GATHER_TIME, Queue};
 
 /// How long after a failure the next try is.
 const RETRY_TIME: Duration = Duration::from_secs(1);
 
 struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<AuditQueue>,
     settings: AuditSettings,
     log: Log,
     /// Lines that could not be written yet.
-    waiting: VecDeque<Members>,
+    waiting: VecDeque<LineMembers>,
     /// Events that are lost, and in which way.
     lost: u64,
     /// How many were said to be lost.
@@ -31,7 +31,7 @@ struct Writer {
 }
 
 /// What the writer takes from the queue at once.
-struct Taken {
+struct QueuedEvents {
     events: Vec<(SystemTime, Event)>,
     /// It is all there was.
     is_all: bool,
@@ -41,7 +41,7 @@ struct Taken {
 }
 
 /// Starts the thread of a chain; tells whether it could.
-pub(super) fn spawn(settings: &AuditSettings, shared: &Arc<Shared>) -> bool {
+pub(super) fn spawn(settings: &AuditSettings, shared: &Arc<AuditQueue>) -> bool {
     let mut writer = Writer {
         log: Log::new(settings.clone()),
         settings: settings.clone(),
@@ -60,7 +60,7 @@ pub(super) fn spawn(settings: &AuditSettings, shared: &Arc<Shared>) -> bool {
 }
 
 /// Whoever waits for a writer that has gone, even by a panic, must not wait on.
-struct Gone(Arc<Shared>);
+struct Gone(Arc<AuditQueue>);
 
 impl Drop for Gone {
     fn drop(&mut self) {
@@ -75,7 +75,7 @@ impl Writer {
     fn run(&mut self) {
         let _gone = Gone(Arc::clone(&self.shared));
         loop {
-            let Taken { mut events, is_all, asked, is_ending, is_closing } = self.take();
+            let QueuedEvents { mut events, is_all, asked, is_ending, is_closing } = self.take();
             let mut held = 0;
             for (time, event) in events.drain(..) {
                 held += event.held();
@@ -99,7 +99,7 @@ impl Writer {
     }
 
     /// Waits for events, or for the next try, and takes what is there.
-    fn take(&mut self) -> Taken {
+    fn take(&mut self) -> QueuedEvents {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue();
         let is_urgent = |queue: &Queue| queue.asked > queue.answered || queue.is_closing;
@@ -131,7 +131,7 @@ impl Writer {
             queue.events.drain(..room).collect()
         };
         let Queue { asked, is_ending, is_closing, .. } = *queue;
-        Taken { events, is_all, asked, is_ending, is_closing }
+        QueuedEvents { events, is_all, asked, is_ending, is_closing }
     }
 
     /// Writes all lines, and the gap if there is one.

@@ -421,10 +421,10 @@ impl Patterns {
     }
 
     /// What begins with these bytes, at least a key long.
-    fn at(&self, data: &[u8]) -> Found {
+    fn at(&self, data: &[u8]) -> FoundForm {
         let key = key(data);
         let first = self.forms.partition_point(|form| form.key < key);
-        let mut found = Found { longest: None, unfinished: false };
+        let mut found = FoundForm { longest: None, unfinished: false };
         for form in self.forms[first..].iter().take_while(|form| form.key == key) {
             if data.starts_with(&form.bytes) {
                 found.longest = Some((form.bytes.len(), form.secret));
@@ -454,7 +454,7 @@ impl Patterns {
 }
 
 /// What begins at some place.
-struct Found {
+struct FoundForm {
     /// The longest form that is whole: its length and its secret.
     longest: Option<(usize, usize)>,
     /// A longer form may come to stand there when more bytes come.

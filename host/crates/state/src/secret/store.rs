@@ -72,22 +72,22 @@ pub struct Kept {
 /// The file as it is written.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    secrets: BTreeMap<String, Entry>,
+struct SecretsFile {
+    secrets: BTreeMap<String, StoredSecret>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+enum StoredSecret {
     Keyring,
     File(Zeroizing<String>),
 }
 
-impl Entry {
+impl StoredSecret {
     fn place(&self) -> Place {
         match self {
-            Entry::Keyring => Place::Keyring,
-            Entry::File(_) => Place::File,
+            StoredSecret::Keyring => Place::Keyring,
+            StoredSecret::File(_) => Place::File,
         }
     }
 }
@@ -114,7 +114,7 @@ impl SecretStore {
         check_name(name)?;
         let locked = atomic_file::lock(&self.folder).map_err(|error| self.io(error))?;
         let mut written = self.read()?;
-        let before = written.secrets.get(name).map(Entry::place);
+        let before = written.secrets.get(name).map(StoredSecret::place);
         if before.is_none() && written.secrets.len() >= SECRETS_MAX {
             return Err(SecretError::Full);
         }
@@ -124,7 +124,7 @@ impl SecretStore {
         };
         let mut warnings = Vec::new();
         let entry = match asked {
-            Ok(()) => Entry::Keyring,
+            Ok(()) => StoredSecret::Keyring,
             Err(problem) => {
                 if let Some(problem) = problem {
                     warnings
@@ -133,7 +133,7 @@ impl SecretStore {
                 if before == Some(Place::Keyring) {
                     warnings.push("the keyring still has the value from before".to_owned());
                 }
-                Entry::File(Zeroizing::new(value.expose().to_owned()))
+                StoredSecret::File(Zeroizing::new(value.expose().to_owned()))
             }
         };
         let place = entry.place();
@@ -159,7 +159,7 @@ impl SecretStore {
         let locked = atomic_file::lock(&self.folder).map_err(|error| self.io(error))?;
         let mut written = self.read()?;
         let Some(entry) = written.secrets.remove(name) else { return Ok(false) };
-        if let Entry::Keyring = entry {
+        if let StoredSecret::Keyring = entry {
             self.keyring.remove(&self.owner()?, name).map_err(|problem| keyring(name, problem))?;
         }
         self.write(&locked, &written)?;
@@ -198,8 +198,8 @@ impl SecretStore {
         for name in names {
             match secrets.remove(name) {
                 None => {}
-                Some(Entry::Keyring) => in_keyring.push(name),
-                Some(Entry::File(text)) => {
+                Some(StoredSecret::Keyring) => in_keyring.push(name),
+                Some(StoredSecret::File(text)) => {
                     values.insert(name.to_owned(), checked(name, text)?);
                 }
             }
@@ -221,12 +221,12 @@ impl SecretStore {
         fs::canonicalize(&self.folder).map_err(|error| self.io(error))
     }
 
-    fn read(&self) -> Result<Written, SecretError> {
+    fn read(&self) -> Result<SecretsFile, SecretError> {
         let path = self.file();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(Written::default()),
+            Err(Errno::NOENT) => return Ok(SecretsFile::default()),
             Err(Errno::LOOP) => {
                 let repair = "remove it, and put the file itself in its place".to_owned();
                 return Err(SecretError::Exposed {
@@ -258,7 +258,11 @@ impl SecretStore {
         })
     }
 
-    fn write(&self, locked: &atomic_file::Locked, written: &Written) -> Result<(), SecretError> {
+    fn write(
+        &self,
+        locked: &atomic_file::Locked,
+        written: &SecretsFile,
+    ) -> Result<(), SecretError> {
         let text = serde_json::to_vec_pretty(written).map(Zeroizing::new);
         let text = text.map_err(|error| self.io(error.into()))?;
         atomic_file::replace(locked, &self.folder, SECRETS_FILE, &text)

@@ -355,7 +355,7 @@ pub(super) fn keys(
 }
 
 /// A change of one key.
-pub(super) struct Change {
+pub(super) struct KeyChange {
     pub(super) side: String,
     pub(super) key: String,
     pub(super) expected: Expected,
@@ -378,11 +378,11 @@ pub(super) struct Changed {
 /// Changes one key, or nothing.
 pub(super) fn change(
     connection: &mut Connection,
-    change: &Change,
+    change: &KeyChange,
     limits: &Limits,
     id: &str,
 ) -> Result<Changed, Problem> {
-    let Change { side, key, expected, value } = change;
+    let KeyChange { side, key, expected, value } = change;
     let key = key.as_bytes();
     // From here on nobody else changes anything, so what is read holds until the commit.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -147,13 +147,13 @@ const ROWS: [(Kind, &str, In, &str); 20] = [
 ];
 
 /// The rows of one sort, compiled together, and each for itself as soon as it is found.
-struct Patterns {
+struct PhrasePatterns {
     all: RegexSet,
     each: Vec<(Kind, &'static str, String, OnceLock<Regex>)>,
 }
 
-impl Patterns {
-    fn new(place: In) -> Patterns {
+impl PhrasePatterns {
+    fn new(place: In) -> PhrasePatterns {
         let rows = || ROWS.iter().filter(|(_, _, looked_in, _)| *looked_in == place);
         let written = |pattern: &str| match place {
             Words => pattern.replace('~', FOUR_WORDS),
@@ -162,7 +162,7 @@ impl Patterns {
         let all = RegexSet::new(rows().map(|(_, _, _, pattern)| written(pattern)));
         let each = rows()
             .map(|(kind, what, _, pattern)| (*kind, *what, written(pattern), OnceLock::new()));
-        Patterns { all: all.expect("patterns of our own"), each: each.collect() }
+        PhrasePatterns { all: all.expect("patterns of our own"), each: each.collect() }
     }
 
     fn find(&self, plain: &Plain, found: &mut Vec<Found>) {
@@ -179,8 +179,8 @@ impl Patterns {
     }
 }
 
-static IN_WORDS: LazyLock<Patterns> = LazyLock::new(|| Patterns::new(Words));
-static IN_LETTERS: LazyLock<Patterns> = LazyLock::new(|| Patterns::new(Letters));
+static IN_WORDS: LazyLock<PhrasePatterns> = LazyLock::new(|| PhrasePatterns::new(Words));
+static IN_LETTERS: LazyLock<PhrasePatterns> = LazyLock::new(|| PhrasePatterns::new(Letters));
 
 /// Finds the first of each row.
 pub(super) fn find(text: &str) -> Vec<Found> {

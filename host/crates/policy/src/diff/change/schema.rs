@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Found, Meaning, place as place_of};
+use super::{FoundChange, Meaning, place as place_of};
 use toolhost_core::json::in_order;
 
 /// How deep schemas are compared.
@@ -96,7 +96,7 @@ const TAKE_AWAY: [&str; 16] = [
 ];
 
 /// Finds what a change of a tool's schema means; nothing, if only descriptions differ.
-pub(super) fn compare(place: &str, before: &Value, after: &Value, found: &mut Found) {
+pub(super) fn compare(place: &str, before: &Value, after: &Value, found: &mut FoundChange) {
     schema(place, &bare(before), &bare(after), 0, found);
 }
 
@@ -125,7 +125,7 @@ fn is_open(schema: &Value) -> bool {
     schema == &Value::Bool(true) || schema.as_object().is_some_and(Map::is_empty)
 }
 
-fn schema(place: &str, before: &Value, after: &Value, depth: usize, found: &mut Found) {
+fn schema(place: &str, before: &Value, after: &Value, depth: usize, found: &mut FoundChange) {
     if !found.spend([before, after]) {
         return found
             .add(Meaning::Breaking, format_args!("{place}: changed too much to be judged"));
@@ -158,11 +158,11 @@ fn schema(place: &str, before: &Value, after: &Value, depth: usize, found: &mut 
     others(place, then, now, found);
 }
 
-fn not_judged(place: &str, word: &str, found: &mut Found) {
+fn not_judged(place: &str, word: &str, found: &mut FoundChange) {
     found.add(Meaning::Breaking, format_args!("{place}: `{word}` changed, and is not judged"));
 }
 
-fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
+fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
     let of = |schema: &Map<String, Value>| -> Option<BTreeSet<String>> {
         match schema.get("type")? {
             Value::String(one) => Some([one.clone()].into()),
@@ -192,7 +192,7 @@ fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found
     found.add(meaning, format_args!("{place}: {} became {}", shown(&was), shown(&is)));
 }
 
-fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
+fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
     let of = |schema: &Map<String, Value>| schema.get("enum").and_then(Value::as_array).cloned();
     match (of(then), of(now)) {
         (was, is) if was == is => {}
@@ -217,7 +217,7 @@ fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, foun
     }
 }
 
-fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
+fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
     let mut judge = |word: &str, takes_more: &dyn Fn(f64, f64) -> bool| {
         let (was, is) = (then.get(word), now.get(word));
         if was == is {
@@ -257,7 +257,7 @@ fn properties(
     then: &Map<String, Value>,
     now: &Map<String, Value>,
     depth: usize,
-    found: &mut Found,
+    found: &mut FoundChange,
 ) {
     let empty = Map::new();
     let of = |schema: &Map<String, Value>| -> Map<String, Value> {
@@ -319,7 +319,7 @@ fn items(
     then: &Map<String, Value>,
     now: &Map<String, Value>,
     depth: usize,
-    found: &mut Found,
+    found: &mut FoundChange,
 ) {
     let (was, is) = (then.get("items"), now.get("items"));
     let has_rest = |schema: &Map<String, Value>| schema.contains_key("unevaluatedItems");
@@ -335,7 +335,7 @@ fn definitions(
     place: &str,
     then: &Map<String, Value>,
     now: &Map<String, Value>,
-    found: &mut Found,
+    found: &mut FoundChange,
 ) {
     for word in ["$defs", "definitions"] {
         let (was, is) = (then.get(word), now.get(word));
@@ -356,7 +356,7 @@ fn definitions(
 }
 
 /// All words that are not understood any further.
-fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut Found) {
+fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
     let words: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     let is_bound = |word: &str| BOUNDS.iter().any(|(bound, _)| *bound == word);
     // Where something is said of what no other word speaks of, fewer words say less.

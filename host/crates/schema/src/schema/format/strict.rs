@@ -52,10 +52,10 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
     let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
     let members = join::root(registered)?;
     annotate(&mut root, &members);
-    strict.object(&mut root, &members, Place { depth: 0, objects: 0 })?;
+    strict.object(&mut root, &members, SchemaPlace { depth: 0, objects: 0 })?;
     let mut definitions = Map::new();
     while let Some((name, schema)) = strict.pending.pop() {
-        definitions.insert(name, strict.node(schema, Place { depth: 1, objects: 1 })?);
+        definitions.insert(name, strict.node(schema, SchemaPlace { depth: 1, objects: 1 })?);
     }
     if !definitions.is_empty() {
         definitions.sort_keys();
@@ -80,25 +80,25 @@ struct Strict<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct SchemaPlace {
     depth: usize,
     objects: usize,
 }
 
-impl Place {
-    fn below(self) -> Place {
-        Place { depth: self.depth + 1, ..self }
+impl SchemaPlace {
+    fn below(self) -> SchemaPlace {
+        SchemaPlace { depth: self.depth + 1, ..self }
     }
 }
 
 impl<'a> Strict<'a> {
-    fn node(&mut self, schema: &Value, place: Place) -> Option<Value> {
+    fn node(&mut self, schema: &Value, place: SchemaPlace) -> Option<Value> {
         let node = self.as_registered(schema, place)?;
         let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
         Some(if is_nullable { nullable(node) } else { node })
     }
 
-    fn as_registered(&mut self, schema: &Value, place: Place) -> Option<Value> {
+    fn as_registered(&mut self, schema: &Value, place: SchemaPlace) -> Option<Value> {
         self.nodes += 1;
         if self.nodes > NODES_MAX || place.depth > DEPTH_MAX {
             return None;
@@ -120,7 +120,7 @@ impl<'a> Strict<'a> {
         self.typed(members, place)
     }
 
-    fn typed(&mut self, members: &Map<String, Value>, place: Place) -> Option<Value> {
+    fn typed(&mut self, members: &Map<String, Value>, place: SchemaPlace) -> Option<Value> {
         let named = members.get("type").map(types).unwrap_or_default();
         let named = match named.as_slice() {
             [] if members.contains_key("properties") => vec!["object"],
@@ -159,7 +159,7 @@ impl<'a> Strict<'a> {
         &mut self,
         out: &mut Map<String, Value>,
         members: &Map<String, Value>,
-        place: Place,
+        place: SchemaPlace,
     ) -> Option<()> {
         let no_properties = Map::new();
         let properties = members.get("properties").and_then(Value::as_object);
@@ -180,7 +180,7 @@ impl<'a> Strict<'a> {
         let required: HashSet<&str> =
             required.into_iter().flatten().filter_map(Value::as_str).collect();
         let mut strict = Map::new();
-        let inner = Place { depth: place.depth + 1, objects: place.objects + 1 };
+        let inner = SchemaPlace { depth: place.depth + 1, objects: place.objects + 1 };
         for (name, schema) in properties {
             if schema == false {
                 continue;
@@ -203,7 +203,7 @@ impl<'a> Strict<'a> {
         &mut self,
         out: &mut Map<String, Value>,
         members: &Map<String, Value>,
-        place: Place,
+        place: SchemaPlace,
     ) -> Option<()> {
         // Places with schemas of their own cannot be told.
         if members.contains_key("prefixItems") {
@@ -223,7 +223,7 @@ impl<'a> Strict<'a> {
     }
 
     /// One of several schemas, each together with what stands beside the union.
-    fn union(&mut self, members: &Map<String, Value>, place: Place) -> Option<Value> {
+    fn union(&mut self, members: &Map<String, Value>, place: SchemaPlace) -> Option<Value> {
         if !self.work.spend_members(members) {
             return None;
         }

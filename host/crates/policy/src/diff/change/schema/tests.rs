@@ -6,7 +6,7 @@ use super::*;
 
 #[track_caller]
 fn check(before: Value, after: Value, expected: &[&str]) {
-    let mut found = Found::default();
+    let mut found = FoundChange::default();
     compare("t", &before, &after, &mut found);
     let found: Vec<String> = found.first().iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
@@ -224,7 +224,7 @@ fn what_many_changes_cost_is_bounded() {
             (0..3_000).map(|n| (format!("{letter}{n}"), json!({}))).collect();
         json!({ "properties": { "n".repeat(32_000): { "properties": inner } } })
     };
-    let mut found = Found::default();
+    let mut found = FoundChange::default();
     compare("t", &of('a'), &of('b'), &mut found);
     assert_eq!(found.count, 6_000);
     let bytes: usize = found.kept.iter().map(|change| change.what.len()).sum();
@@ -236,7 +236,7 @@ fn what_many_changes_cost_is_bounded() {
     let many: Map<String, Value> =
         (0..2_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let numbers: Vec<usize> = (0..5_000).collect();
-    let mut found = Found::default();
+    let mut found = FoundChange::default();
     let after = json!({ "additionalProperties": { "enum": numbers } });
     compare("t", &json!({ "properties": many }), &after, &mut found);
     assert!(found.work < 3_000_000, "{}", found.work);
