@@ -26,7 +26,7 @@ use toolhost_policy::review::{Texts, suspicions};
 use toolhost_schema::arguments;
 use toolhost_schema::schema::{self, Definition, Format, QUICK_WORK_MAX, Schema};
 use toolhost_state::audit::{self, Audit};
-use toolhost_state::config::{self, Config, Share};
+use toolhost_state::config::{self, Config, IdShare};
 use toolhost_state::trust_store;
 use toolhost_wasm::{Candidate, Loader};
 
@@ -86,26 +86,26 @@ pub(crate) fn configuration(bytes: &[u8]) {
     let of_id = read.ids.get(&id).cloned().unwrap_or_default();
     let held = of_id.grants.flags();
     let (first, rest) = held.split_at(held.len() / 2);
-    let these = |flags: &[String]| Share { grants: Some(flags.to_vec()), permissions: false };
+    let these = |flags: &[String]| IdShare { grants: Some(flags.to_vec()), permissions: false };
     let shares = [(one.clone(), these(first)), (other.clone(), these(rest))];
     let rewritten = again(&config::rewritten(text, &id, &shares, None).expect("an edit"));
     for (address, share) in &shares {
         let before = read.plugin(address, share, None).grants.flags();
-        let after = rewritten.plugin(address, &Share::nothing(), None).grants.flags();
+        let after = rewritten.plugin(address, &IdShare::nothing(), None).grants.flags();
         let sorted = |flags: Vec<String>| flags.into_iter().collect::<BTreeSet<String>>();
         assert_eq!(sorted(before), sorted(after), "{address}");
     }
     assert!(rewritten.ids.get(&id).is_none_or(|plugin| plugin.grants.is_empty()));
-    let all = [(one.clone(), Share::all())];
+    let all = [(one.clone(), IdShare::all())];
     let rewritten = again(&config::rewritten(text, &id, &all, Some(&one)).expect("an edit"));
-    let plugin = rewritten.plugin(&one, &Share::nothing(), None);
+    let plugin = rewritten.plugin(&one, &IdShare::nothing(), None);
     assert_eq!(
         plugin.allow_tool_override,
-        read.plugin(&one, &Share::all(), None).allow_tool_override
+        read.plugin(&one, &IdShare::all(), None).allow_tool_override
     );
     assert!(
-        rewritten.plugin(&other, &Share::nothing(), None).grants
-            == read.plugin(&other, &Share::nothing(), None).grants
+        rewritten.plugin(&other, &IdShare::nothing(), None).grants
+            == read.plugin(&other, &IdShare::nothing(), None).grants
     );
 }
 

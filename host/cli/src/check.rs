@@ -15,7 +15,7 @@ use super::source;
 use super::ui::Ui;
 use toolhost::HostSettings;
 use toolhost_author::{
-    self as author, BuildRequest, CheckRequest, Checked, CheckedTool, Level, Stage,
+    self as author, BuildRequest, CheckRequest, Checked, CheckedTool, Level, StagedBuild,
 };
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability;
@@ -55,7 +55,7 @@ struct Target {
     name: String,
     candidate: Candidate,
     /// What was built for the check goes with it.
-    _built: Option<Stage>,
+    _built: Option<StagedBuild>,
 }
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
@@ -177,7 +177,8 @@ async fn folder(
         .hint("name a file, the folder of a plugin's source, or the id of a plugin"));
     }
     source::may_build(ui, home, &real, yes)?;
-    let mut out = Some(Stage::new(&home.cache).map_err(|error| super::build::failure(&error))?);
+    let mut out =
+        Some(StagedBuild::new(&home.cache).map_err(|error| super::build::failure(&error))?);
     let request = BuildRequest {
         source: real,
         out: out.as_ref().map_or_else(PathBuf::new, |out| out.path().to_owned()),

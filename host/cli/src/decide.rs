@@ -15,7 +15,7 @@ use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability::Grants;
 use toolhost_sources::reload::{self, Remembered};
-use toolhost_state::config::{self, Config, ConfigError, PluginConfig, Share};
+use toolhost_state::config::{self, Config, ConfigError, IdShare, PluginConfig};
 use toolhost_state::trust_store::{self, Lock, LockError};
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ impl Books {
         if !reload::is_the_only_one(plugin, &self.remembered) {
             return Ok(());
         }
-        let shares = [(plugin.clone(), Share::all())];
+        let shares = [(plugin.clone(), IdShare::all())];
         self.edit(|text| config::rewritten(text, &plugin.id, &shares, None))
     }
 

@@ -12,7 +12,7 @@ use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
 use super::{Global, loaded_anew};
 use toolhost::{Host, HostSettings};
-use toolhost_author::Toolchain;
+use toolhost_author::RustToolchain;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_kernel::definitions::Listed;
 use toolhost_kernel::registry::Catalog;
@@ -83,7 +83,7 @@ async fn setup(
     };
     rows.push(("compiling", compiling.to_owned()));
     let environment: Vec<_> = std::env::vars_os().collect();
-    let building = Toolchain::find(&environment).await;
+    let building = RustToolchain::find(&environment).await;
     let building = building.map_or_else(|error| error.to_string(), |_| "possible".to_owned());
     rows.push(("building plugins", building));
     rows.extend(runners(settings).into_iter().map(|(language, runner)| {

@@ -10,7 +10,9 @@ use super::failure::Failure;
 use super::home::Home;
 use super::source;
 use super::ui::{self, Ui};
-use toolhost_author::{self as author, Language, ScaffoldError, ScaffoldRequest, Scaffolded};
+use toolhost_author::{
+    self as author, ScaffoldError, ScaffoldRequest, Scaffolded, TemplateLanguage,
+};
 use toolhost_core::text;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::reload;
@@ -33,7 +35,7 @@ pub(super) struct Arguments {
 
     /// What it is written in.
     #[arg(long, value_name = "LANGUAGE", value_parser = language_parser())]
-    lang: Language,
+    lang: TemplateLanguage,
 
     /// Make its folder in this one.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -44,10 +46,10 @@ pub(super) struct Arguments {
     sdk: Option<PathBuf>,
 }
 
-fn language_parser() -> impl TypedValueParser<Value = Language> {
-    PossibleValuesParser::new(Language::ALL.map(Language::as_str)).map(|given| {
-        let is_it = |language: &Language| language.as_str() == given;
-        Language::ALL.into_iter().find(is_it).expect("a possible value")
+fn language_parser() -> impl TypedValueParser<Value = TemplateLanguage> {
+    PossibleValuesParser::new(TemplateLanguage::ALL.map(TemplateLanguage::as_str)).map(|given| {
+        let is_it = |language: &TemplateLanguage| language.as_str() == given;
+        TemplateLanguage::ALL.into_iter().find(is_it).expect("a possible value")
     })
 }
 

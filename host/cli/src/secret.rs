@@ -14,7 +14,9 @@ use super::home::Home;
 use super::ui::{self, Ui};
 use toolhost_core::text;
 use toolhost_state::audit::{SecretChange, SecretChanged};
-use toolhost_state::secret::{self, Place, SecretError, SecretStore, SecretValue, VALUE_BYTES_MAX};
+use toolhost_state::secret::{
+    self, SecretError, SecretPlace, SecretStore, SecretValue, VALUE_BYTES_MAX,
+};
 
 /// Keeps values that no plugin, no model and nobody else is shown, such as keys of services.
 ///
@@ -91,8 +93,8 @@ fn set(ui: &Ui, global: &Global, name: &str, value: &[OsString]) -> Result<(), F
     }
     let replaced = if kept.replaced { "replaced, and " } else { "" };
     let place = match kept.place {
-        Place::Keyring => "the keyring",
-        Place::File => "a file that only you can read",
+        SecretPlace::Keyring => "the keyring",
+        SecretPlace::File => "a file that only you can read",
     };
     ui.line(&format!("{name} is {replaced}kept in {place}"))
 }
@@ -133,8 +135,7 @@ fn read_stdin() -> Result<Zeroizing<String>, Failure> {
 fn list(ui: &Ui) -> Result<(), Failure> {
     let names = Home::from_environment()?.secrets()?.names().map_err(|error| failure(&error))?;
     if ui.json {
-        let secret =
-            |(name, place): &(String, Place)| json!({ "name": name, "where": place.as_str() });
+        let secret = |(name, place): &(String, SecretPlace)| json!({ "name": name, "where": place.as_str() });
         let secrets: Vec<Value> = names.iter().map(secret).collect();
         return ui.json(&json!({ "secrets": secrets }));
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_author::{self as author, BuildRequest, Language, ScaffoldRequest};
+use toolhost_author::{self as author, BuildRequest, ScaffoldRequest, TemplateLanguage};
 
 use crate::support::{Lab, answer};
 
@@ -159,7 +159,7 @@ async fn what_was_installed_serves_for_new_plugins() {
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     // Elsewhere, so that no SDK lies around it.
     let project = tempfile::tempdir().expect("a folder");
-    let new = |language: Language| {
+    let new = |language: TemplateLanguage| {
         let request = ScaffoldRequest {
             name: format!("in-{}", language.as_str()),
             language,
@@ -171,15 +171,15 @@ async fn what_was_installed_serves_for_new_plugins() {
     };
     let sdk = fs::canonicalize(lab.home().join("sdk")).expect("a folder");
     for (language, folder) in [
-        (Language::Python, "python"),
-        (Language::JavaScript, "javascript"),
-        (Language::TypeScript, "javascript"),
+        (TemplateLanguage::Python, "python"),
+        (TemplateLanguage::JavaScript, "javascript"),
+        (TemplateLanguage::TypeScript, "javascript"),
     ] {
         let made = new(language);
         assert_eq!(made.sdk, sdk.join(folder));
         assert!(made.test_command.contains(&*made.sdk.to_string_lossy()), "{}", made.test_command);
     }
-    let made = new(Language::Rust);
+    let made = new(TemplateLanguage::Rust);
     assert_eq!(made.sdk, sdk.join("rust"));
     let request = BuildRequest {
         source: project.path().join("in-rust"),

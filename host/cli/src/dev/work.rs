@@ -192,7 +192,7 @@ impl Work {
         }
         // Not in the plugins folder: a build takes long, and whoever kills it would leave that there.
         // Nor where a plugin may write: what lies there is installed and trusted.
-        let built_in = author::Stage::new(&home.cache).map_err(failed)?;
+        let built_in = author::StagedBuild::new(&home.cache).map_err(failed)?;
         let made: Vec<PathBuf> = match self.kind {
             WorkKind::Built => {
                 let request = BuildRequest {

@@ -30,9 +30,9 @@ use toolhost_wasm::{self as plugin, ContractError};
 
 pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
 pub use kit::Places;
-pub use place::{Stage, copy_script, put};
-pub use scaffold::{Language, ScaffoldError, ScaffoldRequest, Scaffolded, scaffold};
-pub use toolchain::Toolchain;
+pub use place::{StagedBuild, copy_script, put};
+pub use scaffold::{ScaffoldError, ScaffoldRequest, Scaffolded, TemplateLanguage, scaffold};
+pub use toolchain::RustToolchain;
 
 /// What to build, with what, and where to put it.
 #[derive(Clone, Debug, Default)]
@@ -277,8 +277,8 @@ fn write(out: &Path, Component { id, bytes, .. }: Component) -> Result<Built, Bu
 }
 
 /// A folder for temporary files of a build, and the environment by which compilers find it.
-fn stage(request: &BuildRequest) -> Result<(Stage, (OsString, OsString)), BuildError> {
-    let stage = Stage::new(request.stage.as_ref().unwrap_or(&request.out))?;
+fn stage(request: &BuildRequest) -> Result<(StagedBuild, (OsString, OsString)), BuildError> {
+    let stage = StagedBuild::new(request.stage.as_ref().unwrap_or(&request.out))?;
     let variable = ("TMPDIR".into(), stage.path().into());
     Ok((stage, variable))
 }

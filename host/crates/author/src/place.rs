@@ -21,26 +21,26 @@ const AT_WORK: Duration = Duration::from_secs(10);
 /// A folder of its own for what is being made. It is gone when it is dropped; one that a killed
 /// process left, when the next is made beside it.
 #[derive(Debug)]
-pub struct Stage {
+pub struct StagedBuild {
     folder: TempDir,
     /// Says that somebody is at work there.
     _lock: fs::File,
 }
 
-impl Stage {
+impl StagedBuild {
     /// Makes one in `folder`, which is made where it is missing. Where what is made is run or
     /// trusted later, that is a folder that no plugin can write to.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn new(folder: &Path) -> Result<Stage, BuildError> {
+    pub fn new(folder: &Path) -> Result<StagedBuild, BuildError> {
         fs::create_dir_all(folder).map_err(io(folder))?;
         remove_left(folder);
         let made = tempfile::Builder::new().prefix(STAGE).tempdir_in(folder);
         let folder = made.map_err(io(folder))?;
         let lock = fs::File::open(folder.path()).map_err(io(folder.path()))?;
         lock.lock().map_err(io(folder.path()))?;
-        Ok(Stage { folder, _lock: lock })
+        Ok(StagedBuild { folder, _lock: lock })
     }
 
     /// Where it is.
@@ -55,7 +55,7 @@ impl Stage {
 /// # Errors
 /// If it cannot be copied or moved.
 pub fn put(from: &Path, out: &Path) -> Result<PathBuf, BuildError> {
-    let stage = Stage::new(out)?;
+    let stage = StagedBuild::new(out)?;
     let name = from.file_name().unwrap_or_default();
     let (staged, to) = (stage.path().join(name), out.join(name));
     copy(from, &staged)?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use wasi_preview1_component_adapter_provider as adapter;
 use wit_component::ComponentEncoder;
 
-use super::{BuildError, BuildRequest, Component, Toolchain, io, stage};
+use super::{BuildError, BuildRequest, Component, RustToolchain, io, stage};
 use toolhost_core::tool::PluginId;
 use toolhost_process::{self as process, Command, End};
 
@@ -19,7 +19,7 @@ pub(super) async fn build(
     request: &BuildRequest,
     folder: PathBuf,
 ) -> Result<Vec<Component>, BuildError> {
-    let toolchain = Toolchain::find(&request.environment).await?;
+    let toolchain = RustToolchain::find(&request.environment).await?;
     let mut environment = toolchain.environment(&request.environment);
     // Without one, `out` need not be there, and stays so if nothing is built.
     let staged = request.stage.as_ref().map(|_| stage(request)).transpose()?;

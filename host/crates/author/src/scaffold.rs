@@ -26,7 +26,7 @@ const OURS: [&str; 2] = ["toolhost", "toolhost-sdk"];
 
 /// What a plugin can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum TemplateLanguage {
     /// Rust.
     Rust,
     /// Python.
@@ -56,37 +56,41 @@ const TYPESCRIPT: &[File] = template!(
     "README.md" "package.json" "plugin.ts" "plugin.test.ts" "tsconfig.json"
 );
 
-impl Language {
+impl TemplateLanguage {
     /// Every language, in the order in which they are named to people.
-    pub const ALL: [Language; 4] =
-        [Language::Rust, Language::Python, Language::JavaScript, Language::TypeScript];
+    pub const ALL: [TemplateLanguage; 4] = [
+        TemplateLanguage::Rust,
+        TemplateLanguage::Python,
+        TemplateLanguage::JavaScript,
+        TemplateLanguage::TypeScript,
+    ];
 
     /// The name, as it is written on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
-            Language::Rust => "rust",
-            Language::Python => "python",
-            Language::JavaScript => "javascript",
-            Language::TypeScript => "typescript",
+            TemplateLanguage::Rust => "rust",
+            TemplateLanguage::Python => "python",
+            TemplateLanguage::JavaScript => "javascript",
+            TemplateLanguage::TypeScript => "typescript",
         }
     }
 
     /// The name, for people.
     pub fn name(self) -> &'static str {
         match self {
-            Language::Rust => "Rust",
-            Language::Python => "Python",
-            Language::JavaScript => "JavaScript",
-            Language::TypeScript => "TypeScript",
+            TemplateLanguage::Rust => "Rust",
+            TemplateLanguage::Python => "Python",
+            TemplateLanguage::JavaScript => "JavaScript",
+            TemplateLanguage::TypeScript => "TypeScript",
         }
     }
 
     fn template(self) -> &'static [File] {
         match self {
-            Language::Rust => RUST,
-            Language::Python => PYTHON,
-            Language::JavaScript => JAVASCRIPT,
-            Language::TypeScript => TYPESCRIPT,
+            TemplateLanguage::Rust => RUST,
+            TemplateLanguage::Python => PYTHON,
+            TemplateLanguage::JavaScript => JAVASCRIPT,
+            TemplateLanguage::TypeScript => TYPESCRIPT,
         }
     }
 
@@ -98,9 +102,11 @@ impl Language {
     /// The same, and the file by which it is known.
     fn sdk(self) -> (&'static str, &'static str) {
         match self {
-            Language::Rust => ("sdk/rust", "Cargo.toml"),
-            Language::Python => ("sdk/python", "pyproject.toml"),
-            Language::JavaScript | Language::TypeScript => ("sdk/javascript", "package.json"),
+            TemplateLanguage::Rust => ("sdk/rust", "Cargo.toml"),
+            TemplateLanguage::Python => ("sdk/python", "pyproject.toml"),
+            TemplateLanguage::JavaScript | TemplateLanguage::TypeScript => {
+                ("sdk/javascript", "package.json")
+            }
         }
     }
 
@@ -110,9 +116,9 @@ impl Language {
         let folder = quoted(&text);
         match self {
             // Cargo.toml names the SDK.
-            Language::Rust => "cargo test".to_owned(),
-            Language::Python => format!("PYTHONPATH={folder} python3 -m unittest"),
-            Language::JavaScript | Language::TypeScript => {
+            TemplateLanguage::Rust => "cargo test".to_owned(),
+            TemplateLanguage::Python => format!("PYTHONPATH={folder} python3 -m unittest"),
+            TemplateLanguage::JavaScript | TemplateLanguage::TypeScript => {
                 format!("npm install --no-save --install-links {folder} && npm test")
             }
         }
@@ -125,7 +131,7 @@ pub struct ScaffoldRequest {
     /// The plugin's id, which is the name of its folder too.
     pub name: String,
     /// What it is written in.
-    pub language: Language,
+    pub language: TemplateLanguage,
     /// The folder in which its folder is made; it is made too, if it is not there.
     pub into: PathBuf,
     /// The SDK, or a checkout of toolhost.
@@ -288,7 +294,7 @@ fn repaired(given: &str) -> Option<String> {
 }
 
 /// The SDK that was named: its folder, or a checkout of toolhost.
-fn named_sdk(given: &Path, language: Language) -> Result<PathBuf, ScaffoldError> {
+fn named_sdk(given: &Path, language: TemplateLanguage) -> Result<PathBuf, ScaffoldError> {
     let (below, file) = language.sdk();
     let folder = [given.join(below), given.to_owned()]
         .into_iter()
@@ -304,13 +310,18 @@ fn named_sdk(given: &Path, language: Language) -> Result<PathBuf, ScaffoldError>
 
 /// The first SDK there is; as a path from a folder within `into` where that lies in the same
 /// checkout, so that the checkout can be moved.
-fn found_sdk(into: &Path, sdks: &[PathBuf], language: Language) -> Result<PathBuf, ScaffoldError> {
+fn found_sdk(
+    into: &Path,
+    sdks: &[PathBuf],
+    language: TemplateLanguage,
+) -> Result<PathBuf, ScaffoldError> {
     let (below, file) = language.sdk();
     let folder = |sdks: &PathBuf| sdks.join(Path::new(below).file_name().unwrap_or_default());
     let has_all = |folder: &PathBuf| {
         // Cargo reads what packages have in common from above: in a checkout, or as installed.
         let mut above = folder.ancestors().skip(1).take(2);
-        let is_whole = language != Language::Rust || above.any(|root| root.join(file).is_file());
+        let is_whole =
+            language != TemplateLanguage::Rust || above.any(|root| root.join(file).is_file());
         is_whole && is_sdk(folder, file)
     };
     match sdks.iter().map(folder).find(has_all) {
@@ -399,28 +410,28 @@ mod tests {
             found_sdk(&into, sdks, language).expect_err("no SDK").to_string()
         };
         assert_eq!(
-            none(&[], Language::Rust),
+            none(&[], TemplateLanguage::Rust),
             "no SDK for Rust was found (it was looked for nowhere); clone the repository of toolhost, and name the clone with `--sdk`"
         );
         let sdk = checkout.path().join("sdk/rust");
         fs::create_dir_all(&sdk).expect("a folder");
         fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"other\"").expect("written");
-        none(&[], Language::Rust);
-        named_sdk(checkout.path(), Language::Rust).expect_err("another package");
+        none(&[], TemplateLanguage::Rust);
+        named_sdk(checkout.path(), TemplateLanguage::Rust).expect_err("another package");
 
         fs::write(sdk.join("Cargo.toml"), "[package]\nname = \"toolhost-sdk\"").expect("written");
         fs::write(checkout.path().join("Cargo.toml"), "[workspace]").expect("written");
         // Around it is not enough.
-        none(&[], Language::Rust);
+        none(&[], TemplateLanguage::Rust);
         let real_into = fs::canonicalize(&into).expect("a folder");
         let around = [checkout.path().join("sdk")];
-        let found = found_sdk(&real_into, &around, Language::Rust).expect("an SDK");
+        let found = found_sdk(&real_into, &around, TemplateLanguage::Rust).expect("an SDK");
         assert_eq!(found, Path::new("../../../sdk/rust"));
         assert_eq!(dependency(&found), r#"{ path = "../../../sdk/rust" }"#);
         fs::remove_file(checkout.path().join("Cargo.toml")).expect("removed");
         let real = fs::canonicalize(&sdk).expect("a folder");
-        assert_eq!(named_sdk(checkout.path(), Language::Rust).expect("an SDK"), real);
-        assert_eq!(named_sdk(&sdk, Language::Rust).expect("an SDK"), real);
+        assert_eq!(named_sdk(checkout.path(), TemplateLanguage::Rust).expect("an SDK"), real);
+        assert_eq!(named_sdk(&sdk, TemplateLanguage::Rust).expect("an SDK"), real);
 
         // Elsewhere, the first that has it.
         let elsewhere = tempfile::tempdir().expect("a folder");
@@ -432,12 +443,12 @@ mod tests {
         fs::create_dir_all(&python).expect("a folder");
         fs::write(python.join("pyproject.toml"), "name = \"toolhost-sdk\"").expect("written");
         let real_python = fs::canonicalize(&python).expect("a folder");
-        assert_eq!(known(Language::Python).expect("an SDK"), real_python);
+        assert_eq!(known(TemplateLanguage::Python).expect("an SDK"), real_python);
         // Without what it has in common with other packages, no plugin could be built with it.
-        let error = known(Language::Rust).expect_err("half an SDK").to_string();
+        let error = known(TemplateLanguage::Rust).expect_err("half an SDK").to_string();
         assert!(error.contains("gone and "), "{error}");
         fs::write(checkout.path().join("Cargo.toml"), "[workspace]").expect("written");
-        assert_eq!(known(Language::Rust).expect("an SDK"), real);
+        assert_eq!(known(TemplateLanguage::Rust).expect("an SDK"), real);
     }
 
     #[test]
@@ -447,7 +458,7 @@ mod tests {
         fs::write(&blocked, "").expect("written");
         let request = ScaffoldRequest {
             name: "words".into(),
-            language: Language::Rust,
+            language: TemplateLanguage::Rust,
             into: blocked,
             sdk: None,
             sdks: Vec::new(),
@@ -463,7 +474,7 @@ mod tests {
 
     #[test]
     fn templates_have_no_placeholder_that_is_not_filled() {
-        for language in Language::ALL {
+        for language in TemplateLanguage::ALL {
             for (path, text) in language.template() {
                 let filled =
                     ["name", "ident", "sdk"].iter().fold((*text).to_owned(), |text, word| {

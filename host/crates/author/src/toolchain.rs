@@ -25,7 +25,7 @@ const NOT_PASSED_ON: [&str; 7] = [
 
 /// A Rust toolchain that can build plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Toolchain {
+pub struct RustToolchain {
     cargo: PathBuf,
     kind: ToolchainKind,
 }
@@ -37,12 +37,12 @@ enum ToolchainKind {
     FromSources { linker: OsString },
 }
 
-impl Toolchain {
+impl RustToolchain {
     /// Looks for a toolchain along `PATH`.
     ///
     /// # Errors
     /// If there is none; the error says what was looked at and what to install.
-    pub async fn find(environment: &[(OsString, OsString)]) -> Result<Toolchain, BuildError> {
+    pub async fn find(environment: &[(OsString, OsString)]) -> Result<RustToolchain, BuildError> {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
         let folders: Vec<PathBuf> = path.map(std::env::split_paths).into_iter().flatten().collect();
         let compilers: Vec<PathBuf> = folders
@@ -58,7 +58,7 @@ impl Toolchain {
                     ask(rustc, &["--print", "target-libdir", "--target", target], environment)
                         .await;
                 if folder.is_some_and(|folder| has_standard_library(&folder)) {
-                    return Ok(Toolchain { cargo: rustc.with_file_name("cargo"), kind });
+                    return Ok(RustToolchain { cargo: rustc.with_file_name("cargo"), kind });
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Toolchain {
                 (sources.is_file(), Path::new(WASI_LIBC).is_dir(), linker)
             {
                 let cargo = rustc.with_file_name("cargo");
-                return Ok(Toolchain { cargo, kind: ToolchainKind::FromSources { linker } });
+                return Ok(RustToolchain { cargo, kind: ToolchainKind::FromSources { linker } });
             }
         }
         let looked_at = match compilers.as_slice() {
@@ -221,10 +221,10 @@ mod tests {
         folder
     }
 
-    async fn found(folders: &[&TempDir]) -> Result<Toolchain, BuildError> {
+    async fn found(folders: &[&TempDir]) -> Result<RustToolchain, BuildError> {
         let path = std::env::join_paths(folders.iter().map(|folder| folder.path()));
         let path = path.expect("a path");
-        Toolchain::find(&[("PATH".into(), path)]).await
+        RustToolchain::find(&[("PATH".into(), path)]).await
     }
 
     #[tokio::test]
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn building_from_sources_takes_debians_parts() {
         let linker = OsString::from("wasm-ld-22");
-        let toolchain = Toolchain {
+        let toolchain = RustToolchain {
             cargo: PathBuf::from("/usr/bin/cargo"),
             kind: ToolchainKind::FromSources { linker },
         };

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
 use super::error;
-use super::pool::{Connection, PoolKey, Pool};
+use super::pool::{Connection, Pool, PoolKey};
 use super::{Body, SendError, Times};
 
 /// How long the end of a response waits until its connection is ready for the next request.
@@ -22,12 +22,12 @@ const SETTLE_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// What is known of a request's body while it is being sent.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct UploadProgress {
     is_over: AtomicBool,
     failure: OnceLock<SendError>,
 }
 
-impl Progress {
+impl UploadProgress {
     /// Why the body could not be sent whole, if it could not.
     pub(super) fn failure(&self) -> Option<SendError> {
         self.failure.get().cloned()
@@ -41,7 +41,7 @@ pub(super) struct Upload {
     promised: Option<u64>,
     left: u64,
     bytes_max: u64,
-    progress: Arc<Progress>,
+    progress: Arc<UploadProgress>,
 }
 
 impl Upload {
@@ -49,8 +49,8 @@ impl Upload {
         body: Body,
         promised: Option<u64>,
         bytes_max: u64,
-    ) -> (Upload, Arc<Progress>) {
-        let progress = Arc::<Progress>::default();
+    ) -> (Upload, Arc<UploadProgress>) {
+        let progress = Arc::<UploadProgress>::default();
         let upload =
             Upload { body, promised, left: bytes_max, bytes_max, progress: Arc::clone(&progress) };
         (upload, progress)
@@ -115,7 +115,7 @@ impl Drop for Upload {
 pub(super) struct Exchange {
     pub(super) connection: Connection,
     pub(super) key: PoolKey,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<UploadProgress>,
 }
 
 /// The body of a response, which must not grow over a bound, nor pause for too long.

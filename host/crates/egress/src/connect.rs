@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{self, RootError, SendError};
 use super::pool::Connection;
-use super::request::{Host, Target};
+use super::request::{RequestTarget, TargetHost};
 use super::resolve::Resolver;
 use toolhost_policy::capability::address::{self, Reach};
 
@@ -68,7 +68,7 @@ impl Connector {
     /// Opens a connection, with everything that takes within `time`.
     pub(super) async fn connect(
         &self,
-        target: &Target,
+        target: &RequestTarget,
         reach: Reach,
         time: Duration,
     ) -> Result<Connection, SendError> {
@@ -80,8 +80,8 @@ impl Connector {
                 return self.speak(tcp).await;
             }
             let name = match &target.host {
-                Host::Address(ip) => ServerName::from(*ip),
-                Host::Name(name) => {
+                TargetHost::Address(ip) => ServerName::from(*ip),
+                TargetHost::Name(name) => {
                     ServerName::try_from(name.clone()).map_err(|_| SendError::BadRequest {
                         problem: format!("no certificate can be for the host `{name}`"),
                     })?
@@ -97,18 +97,22 @@ impl Connector {
     }
 
     /// The addresses of a host, all of which may be reached.
-    async fn addresses(&self, target: &Target, reach: Reach) -> Result<Vec<IpAddr>, SendError> {
+    async fn addresses(
+        &self,
+        target: &RequestTarget,
+        reach: Reach,
+    ) -> Result<Vec<IpAddr>, SendError> {
         let refused = |address, kind| SendError::AddressRefused {
             host: target.host.to_string(),
             address,
             kind,
         };
         let (name, is_local) = match &target.host {
-            Host::Address(ip) => {
+            TargetHost::Address(ip) => {
                 address::check(*ip, reach).map_err(|kind| refused(*ip, kind))?;
                 return Ok(vec![*ip]);
             }
-            Host::Name(name) => (name, name == "localhost" || name.ends_with(".localhost")),
+            TargetHost::Name(name) => (name, name == "localhost" || name.ends_with(".localhost")),
         };
         // Whoever names a name has not named what it stands for; `localhost` apart.
         let reach = if is_local || reach != Reach::Named { reach } else { Reach::Public };
@@ -174,7 +178,7 @@ impl Connector {
 /// Each gets a fair share of the time that is left, so that one that never answers does not use
 /// up what another needs.
 async fn reach_one(
-    target: &Target,
+    target: &RequestTarget,
     addresses: &[IpAddr],
     deadline: Instant,
 ) -> Result<TcpStream, SendError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio_rustls::rustls::{self, CertificateError};
 
-use super::request::Host;
+use super::request::TargetHost;
 use toolhost_core::text;
 use toolhost_policy::capability::address::{self, AddressKind, Reach};
 
@@ -164,7 +164,7 @@ pub(super) fn words(text: &str) -> String {
 }
 
 /// What went wrong while TLS was agreed on.
-pub(super) fn of_tls(host: &Host, error: &io::Error) -> SendError {
+pub(super) fn of_tls(host: &TargetHost, error: &io::Error) -> SendError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let reason = match inner {
         Some(rustls::Error::InvalidCertificate(problem)) => match problem {

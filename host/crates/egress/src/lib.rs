@@ -79,12 +79,12 @@ pub struct Times {
 pub struct Egress {
     resolver: Arc<dyn Resolver>,
     tls: Arc<rustls::ClientConfig>,
-    bounds: Bounds,
+    bounds: RequestBounds,
 }
 
 /// The limits that matter here.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct RequestBounds {
     request_bytes_max: u64,
     response_bytes_max: u64,
     head_bytes_max: usize,
@@ -101,7 +101,7 @@ impl Egress {
         Ok(Egress {
             resolver: resolver.unwrap_or_else(|| Arc::new(SystemResolver::default())),
             tls: Arc::new(connect::tls(roots)?),
-            bounds: Bounds {
+            bounds: RequestBounds {
                 request_bytes_max: limits.http_request_bytes_max.0,
                 response_bytes_max: limits.http_response_bytes_max.0,
                 head_bytes_max: limits.http_head_bytes_max.as_usize(),
@@ -137,7 +137,7 @@ impl Egress {
 pub struct Client {
     connector: Arc<connect::Connector>,
     pool: Arc<pool::Pool>,
-    bounds: Bounds,
+    bounds: RequestBounds,
     /// Where its connections are: they stay for other calls.
     home: Home,
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::body::Upload;
-use super::request::Target;
+use super::request::RequestTarget;
 use toolhost_policy::capability::address::Reach;
 
 /// How long a connection waits: servers give up sooner or later than this, mostly later.
@@ -29,7 +29,7 @@ pub(super) struct Connection {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct PoolKey {
     pub(super) reach: Reach,
-    pub(super) target: Target,
+    pub(super) target: RequestTarget,
 }
 
 /// The connections of one client that wait, the one used last at the end.

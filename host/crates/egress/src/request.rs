@@ -12,8 +12,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body as _;
 
-use super::body::{Progress, Upload};
-use super::{Body, Bounds, SendError};
+use super::body::{Upload, UploadProgress};
+use super::{Body, RequestBounds, SendError};
 
 /// Fields that are between two neighbours only, or ask for what is not done here.
 const TAKEN_OUT: [HeaderName; 11] = [
@@ -32,25 +32,25 @@ const TAKEN_OUT: [HeaderName; 11] = [
 
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct RequestTarget {
     pub(super) is_https: bool,
-    pub(super) host: Host,
+    pub(super) host: TargetHost,
     pub(super) port: u16,
 }
 
 /// A name in lower case, or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum TargetHost {
     Name(String),
     Address(IpAddr),
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for TargetHost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Host::Name(name) => formatter.write_str(name),
-            Host::Address(IpAddr::V4(ip)) => write!(formatter, "{ip}"),
-            Host::Address(IpAddr::V6(ip)) => write!(formatter, "[{ip}]"),
+            TargetHost::Name(name) => formatter.write_str(name),
+            TargetHost::Address(IpAddr::V4(ip)) => write!(formatter, "{ip}"),
+            TargetHost::Address(IpAddr::V6(ip)) => write!(formatter, "[{ip}]"),
         }
     }
 }
@@ -58,8 +58,8 @@ impl fmt::Display for Host {
 /// Reads where a request goes, and makes it one that can be written on a connection to there.
 pub(super) fn prepare(
     request: Request<Body>,
-    bounds: &Bounds,
-) -> Result<(Target, Request<Upload>, Arc<Progress>), SendError> {
+    bounds: &RequestBounds,
+) -> Result<(RequestTarget, Request<Upload>, Arc<UploadProgress>), SendError> {
     let (parts, body) = request.into_parts();
     let method = parts.method;
     for refused in [Method::CONNECT, Method::TRACE] {
@@ -68,7 +68,7 @@ pub(super) fn prepare(
             return Err(bad(format!("the method {refused} is not allowed")));
         }
     }
-    let target = Target::read(&parts.uri)?;
+    let target = RequestTarget::read(&parts.uri)?;
     let length = length(&parts.headers, &body)?;
     let bytes_max = bounds.request_bytes_max;
     if length.is_some_and(|length| length > bytes_max) {
@@ -137,8 +137,8 @@ fn origin_form(uri: &Uri) -> Uri {
     Uri::from(whole)
 }
 
-impl Target {
-    fn read(uri: &Uri) -> Result<Target, SendError> {
+impl RequestTarget {
+    fn read(uri: &Uri) -> Result<RequestTarget, SendError> {
         let (is_https, usual_port) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
@@ -152,7 +152,7 @@ impl Target {
             Some(rest) => {
                 let (inner, port) = rest.split_once(']').unwrap_or((rest, ""));
                 let ip: Option<Ipv6Addr> = inner.parse().ok();
-                (ip.map(|ip| Host::Address(ip.into())), port)
+                (ip.map(|ip| TargetHost::Address(ip.into())), port)
             }
             None => {
                 let end = authority.find(':').unwrap_or(authority.len());
@@ -173,7 +173,7 @@ impl Target {
                  as 192.0.2.1 or [2001:db8::1], and a port such as :8080 behind it"
             )));
         };
-        Ok(Target { is_https, host, port })
+        Ok(RequestTarget { is_https, host, port })
     }
 
     /// The `host` field.
@@ -191,9 +191,9 @@ impl Target {
 /// Reads a name or an IPv4 address.
 ///
 /// What other programs take for an address (`127.1`, `0x7f000001`, `2130706433`) is neither.
-fn read_host(text: &str) -> Option<Host> {
+fn read_host(text: &str) -> Option<TargetHost> {
     if let Ok(ip) = text.parse::<Ipv4Addr>() {
-        return Some(Host::Address(ip.into()));
+        return Some(TargetHost::Address(ip.into()));
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(allowed);
@@ -202,5 +202,5 @@ fn read_host(text: &str) -> Option<Host> {
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || hexadecimal.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let is_name = text.len() <= 253 && !is_number && text.split('.').all(is_label);
-    is_name.then(|| Host::Name(text.to_ascii_lowercase()))
+    is_name.then(|| TargetHost::Name(text.to_ascii_lowercase()))
 }

@@ -28,9 +28,9 @@ use crate::quarantine::Quarantine;
 use crate::registry::{Catalog, Entry, Registry};
 use crate::session::{self, Ended, Session};
 use arguments::GivenArguments;
-use find::Found;
+use find::FoundTool;
 use hooks::Hooked;
-use note::{Noting, Running};
+use note::{Noting, RunningCall};
 use order::OrderPlace;
 use permits::Permits;
 use stage::{Admitted, Checked, Questions, Ran, Resolved};
@@ -94,7 +94,7 @@ impl Dispatch {
     }
 
     /// Runs one call, without bounding what is shown of its result.
-    async fn execute(&self, session: &Session, running: &Running, place: OrderPlace) -> Ended {
+    async fn execute(&self, session: &Session, running: &RunningCall, place: OrderPlace) -> Ended {
         let started = Instant::now();
         let catalog = self.registry.current();
         let stages = self.stages(&catalog, session, running, place);
@@ -130,7 +130,7 @@ impl Dispatch {
         &self,
         catalog: &Catalog,
         session: &Session,
-        running: &Running,
+        running: &RunningCall,
         place: OrderPlace,
     ) -> FinishedCall {
         let found = match find::find(catalog, session, &running.call) {
@@ -158,7 +158,7 @@ impl Dispatch {
         &'a self,
         catalog: &'a Catalog,
         session: &'a Session,
-        running: &'a Running,
+        running: &'a RunningCall,
         entry: &'a Entry,
         place: OrderPlace,
     ) -> Result<Resolved<'a>, CallError> {
@@ -166,7 +166,7 @@ impl Dispatch {
         find::in_scope(catalog, session, entry)?;
         self.quarantine.check(entry, session.caller())?;
         self.available(entry).await?;
-        let Running { call, meter, .. } = running;
+        let RunningCall { call, meter, .. } = running;
         let hooked = Hooked::find(catalog, entry, &call.caller, meter, &self.limits);
         Ok(Resolved { session, running, entry, hooked, place, started })
     }
@@ -233,7 +233,7 @@ impl Dispatch {
     /// Calls the tool and checks its output, both within the time of the call.
     async fn run<'a>(&self, admitted: Admitted<'a>) -> Ran<'a> {
         let Admitted { resolved, arguments, signature, permit, watch } = admitted;
-        let Resolved { session, running: Running { call, meter, .. }, entry, .. } = resolved;
+        let Resolved { session, running: RunningCall { call, meter, .. }, entry, .. } = resolved;
         let time_max = call.time_max.unwrap_or(Duration::MAX).min(self.limits.wall_time_max);
         let deadline = Instant::now() + time_max;
         let invocation = Invocation {
@@ -303,7 +303,7 @@ struct FinishedCall {
 impl FinishedCall {
     /// Of a tool that was found.
     fn of(
-        found: Found<'_>,
+        found: FoundTool<'_>,
         (repairs, result): (Vec<String>, Result<ToolOutput, CallError>),
     ) -> FinishedCall {
         let spec = found.entry.tool.spec();

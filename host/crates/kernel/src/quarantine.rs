@@ -35,7 +35,7 @@ mod rules;
 
 pub use fresh::Fallen;
 use fresh::FreshBuilds;
-use rules::{Rules, Standing};
+use rules::{BuildStanding, Rules};
 
 /// Characters of a failure's message that are remembered.
 const REASON_CHARS_MAX: usize = 200;
@@ -87,12 +87,12 @@ impl fmt::Display for Quarantined {
 /// A change of the file, in the order in which they were made.
 struct Job {
     build: FailedBuild,
-    event: Event,
+    event: QuarantineEvent,
     done: oneshot::Sender<Result<(), Box<FailureRecord>>>,
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+enum QuarantineEvent {
     Failed { at: u64, reason: String, is_trial: bool },
     Trial { at: u64, until: u64 },
     Given { at: u64, until: u64 },
@@ -161,9 +161,9 @@ impl Quarantine {
         let build = self.build_if_known(entry, caller)?;
         let (page, standing) = self.worst(&mut self.book(), &build, now())?;
         let left = match standing {
-            Standing::Free => return None,
-            Standing::Due => Duration::ZERO,
-            Standing::Closed { left } => left,
+            BuildStanding::Free => return None,
+            BuildStanding::Due => Duration::ZERO,
+            BuildStanding::Closed { left } => left,
         };
         Some(Quarantined { reason: self.reason(entry, &page), left })
     }
@@ -175,11 +175,11 @@ impl Quarantine {
         book: &mut FailureLog,
         build: &FailedBuild,
         now: u64,
-    ) -> Option<(FailureRecord, Standing)> {
-        let weight = |(_, standing): &(FailureRecord, Standing)| match standing {
-            Standing::Free => Duration::ZERO,
-            Standing::Due => Duration::from_nanos(1),
-            Standing::Closed { left } => *left,
+    ) -> Option<(FailureRecord, BuildStanding)> {
+        let weight = |(_, standing): &(FailureRecord, BuildStanding)| match standing {
+            BuildStanding::Free => Duration::ZERO,
+            BuildStanding::Due => Duration::from_nanos(1),
+            BuildStanding::Closed { left } => *left,
         };
         let known = [build.clone(), build.for_all()];
         let pages = known.iter().filter_map(|build| book.page(build).cloned());
@@ -238,11 +238,11 @@ impl Quarantine {
                 return Ok(watch);
             };
             match standing {
-                Standing::Free => return Ok(watch),
-                Standing::Closed { left } => {
+                BuildStanding::Free => return Ok(watch),
+                BuildStanding::Closed { left } => {
                     Err(Quarantined { reason: self.reason(entry, &page), left })
                 }
-                Standing::Due => {
+                BuildStanding::Due => {
                     book.open(&page.build).until = Some(until);
                     Ok(page.build)
                 }
@@ -250,7 +250,7 @@ impl Quarantine {
         };
         let build = found.map_err(|found| refused(entry, &found))?;
         watch.trial = Some((build.clone(), until));
-        if let Err(page) = self.write(build, Event::Trial { at, until }).await {
+        if let Err(page) = self.write(build, QuarantineEvent::Trial { at, until }).await {
             // Another process tries.
             watch.trial = None;
             let left = Duration::from_millis(page.until.unwrap_or(at).saturating_sub(at));
@@ -267,7 +267,7 @@ impl Quarantine {
     async fn write(
         self: &Arc<Self>,
         build: FailedBuild,
-        event: Event,
+        event: QuarantineEvent,
     ) -> Result<(), Box<FailureRecord>> {
         let Some(done) = self.enqueue(build, event) else { return Ok(()) };
         // A file that hangs is no reason to hold a call.
@@ -280,7 +280,7 @@ impl Quarantine {
     fn enqueue(
         self: &Arc<Self>,
         build: FailedBuild,
-        event: Event,
+        event: QuarantineEvent,
     ) -> Option<oneshot::Receiver<Result<(), Box<FailureRecord>>>> {
         self.state.as_ref()?;
         // Without a runtime the process ends.
@@ -308,7 +308,7 @@ impl Quarantine {
             });
             match changed {
                 Ok((answer, pages)) => {
-                    if let Event::Failed { .. } = &event {
+                    if let QuarantineEvent::Failed { .. } = &event {
                         pages.iter().flatten().for_each(|page| self.adopt(page));
                     }
                     // Whoever waited may be gone.
@@ -340,7 +340,7 @@ impl Quarantine {
     }
 
     /// Changes the book in memory alone.
-    fn apply(&self, build: &FailedBuild, event: &Event) {
+    fn apply(&self, build: &FailedBuild, event: &QuarantineEvent) {
         let mut book = self.book();
         // In memory nobody else has the lease.
         let _ = self.rules.apply(&mut book, build, event);
@@ -369,16 +369,16 @@ impl Watch<'_> {
         let event = match result {
             Err(error) if counts(error) => {
                 let reason = text::one_line(&text::cut(&error.message, REASON_CHARS_MAX));
-                Event::Failed { at: now(), reason, is_trial }
+                QuarantineEvent::Failed { at: now(), reason, is_trial }
             }
-            _ if is_trial && is_answer(result) => Event::Succeeded,
+            _ if is_trial && is_answer(result) => QuarantineEvent::Succeeded,
             // A trial that says nothing is given back.
             _ => return,
         };
         let trial = self.trial.take().map(|(build, _)| build);
         let Some(build) = trial.or_else(|| build(self.entry, self.caller)) else { return };
         self.quarantine.apply(&build, &event);
-        if let Event::Failed { .. } = event
+        if let QuarantineEvent::Failed { .. } = event
             && self.quarantine.of(self.entry, self.caller).is_some()
         {
             tracing::warn!("{} is in quarantine", self.entry.source);
@@ -391,7 +391,7 @@ impl Watch<'_> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         let Some((build, until)) = self.trial.take() else { return };
-        let event = Event::Given { at: now(), until };
+        let event = QuarantineEvent::Given { at: now(), until };
         self.quarantine.apply(&build, &event);
         // Nobody waits for it.
         drop(self.quarantine.enqueue(build, event));

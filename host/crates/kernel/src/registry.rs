@@ -22,7 +22,7 @@ use toolhost_core::tool::{Hooks, Registration, Rejection, SourceId, Tool};
 use toolhost_policy::toolset;
 use toolhost_schema::schema::Schema;
 
-use schemas::{Schemas, Spent};
+use schemas::{Schemas, SchemasSpent};
 
 pub use rules::{Claim, Owners, Verdict, decide, turn};
 
@@ -263,7 +263,7 @@ impl Registry {
     /// Compiles the schemas of registrations; that needs no lock.
     fn compile(&self, registrations: Vec<Registration>) -> Vec<(Registration, Schemas)> {
         let is_new = |source: &SourceId| registrations.iter().any(|new| new.source == *source);
-        let mut spent = Spent::default();
+        let mut spent = SchemasSpent::default();
         for (_, live) in self.live().iter().filter(|(source, _)| !is_new(source)) {
             spent.add(&live.registration, &live.compiled);
         }

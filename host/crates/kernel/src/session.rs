@@ -30,7 +30,7 @@ use toolhost_policy::guardrails::{
 use toolhost_policy::toolset::{self, Selected, Selection, Toolsets, UserToolset};
 use toolhost_schema::schema::{Schema, SchemaError};
 
-pub use results::{READ_CHARS_MAX, ReadError, Results, Returned, Slice, Window, window};
+pub use results::{READ_CHARS_MAX, ResultReadError, Results, Returned, Slice, Window, window};
 pub use untrusted::{is_untrusted, wrap};
 
 /// After so long without a call, the next one begins a new turn.

@@ -53,7 +53,7 @@ use toolhost_core::tool::{Call, Caller};
 use toolhost_kernel::session::SessionError;
 use toolhost_policy::toolset::{Platform, Selection};
 use toolhost_schema::schema::Format;
-use traffic::{Stage, Traffic};
+use traffic::{ConnectionStage, Traffic};
 use transport::ServerTransport;
 
 /// What the log leaves out unless it is asked for: the protocol library warns of each request
@@ -118,8 +118,11 @@ pub async fn serve(
 ) -> Result<(), SessionError> {
     let host = Arc::new(host);
     let wire = ServerTransport::new(input, output, stop, &settings.limits);
-    let connection =
-        Arc::new(Connection::new(Arc::clone(&host) as Arc<dyn Backend>, settings, wire.traffic())?);
+    let connection = Arc::new(ClientConnection::new(
+        Arc::clone(&host) as Arc<dyn Backend>,
+        settings,
+        wire.traffic(),
+    )?);
     match Front::new(Arc::clone(&connection), wire.traffic()).serve(wire).await {
         Ok(running) => {
             let peer = running.peer().clone();
@@ -138,7 +141,7 @@ pub async fn serve(
 }
 
 /// What the requests of one connection come to.
-struct Connection {
+struct ClientConnection {
     host: Arc<dyn Backend>,
     binding: Binding,
     listings: Listings,
@@ -158,15 +161,15 @@ struct Connection {
     traffic: Arc<Traffic>,
 }
 
-impl Connection {
+impl ClientConnection {
     fn new(
         host: Arc<dyn Backend>,
         settings: ServerSettings,
         traffic: Arc<Traffic>,
-    ) -> Result<Connection, SessionError> {
+    ) -> Result<ClientConnection, SessionError> {
         let ServerSettings { offer, format, limits } = settings;
         let session = format!("mcp-{:016x}", RandomState::new().hash_one(0));
-        Ok(Connection {
+        Ok(ClientConnection {
             binding: Binding::new(Arc::clone(&host), offer, session.clone())?,
             host,
             listings: Listings::new(format),
@@ -318,7 +321,7 @@ impl Connection {
 /// What a request for the list of tools takes.
 const LIST_PARAMETERS: &str = "`cursor`, a string, or nothing";
 
-impl ServerHandler for Connection {
+impl ServerHandler for ClientConnection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_logging()
@@ -391,7 +394,7 @@ impl ServerHandler for Connection {
         tokio::select! {
             ended = self.follow(&subscription) => ended,
             () = subscription.cancelled() => Ok(()),
-            _ = stage.wait_for(|stage| *stage != Stage::Open) => Ok(()),
+            _ = stage.wait_for(|stage| *stage != ConnectionStage::Open) => Ok(()),
         }
     }
 

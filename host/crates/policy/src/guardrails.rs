@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use toolhost_core::tool::{CallError, Code, Content, ToolOutput};
 
 pub use reads::{Reads, Repeated};
-use recent::{Key, Recent};
+use recent::{CallKey, Recent};
 pub use signature::Signature;
 
 /// Tools that only look: called again with the same arguments they show nothing new, unless the
@@ -106,7 +106,7 @@ pub struct Guardrails {
     /// Failures of the same tool.
     same_tool: Recent<usize>,
     /// The last result of a call that only looks, and how often it came in a row.
-    no_progress: Recent<(Key, usize)>,
+    no_progress: Recent<(CallKey, usize)>,
 }
 
 /// How a call came out, as the guardrails need to know it.
@@ -256,7 +256,7 @@ impl Guardrails {
         self.warning(tool, Pattern::IdempotentNoProgress, count)
     }
 
-    fn failed(&mut self, tool: &str, call: Key) -> Option<Note> {
+    fn failed(&mut self, tool: &str, call: CallKey) -> Option<Note> {
         self.no_progress.remove(&call);
         let exact = increment(&mut self.exact, call);
         let same_tool = increment(&mut self.same_tool, digest(tool));
@@ -342,13 +342,13 @@ fn reached(count: usize, threshold: usize) -> bool {
     count >= threshold.max(1)
 }
 
-fn increment(counts: &mut Recent<usize>, key: Key) -> usize {
+fn increment(counts: &mut Recent<usize>, key: CallKey) -> usize {
     let count = counts.get(&key).copied().unwrap_or_default() + 1;
     counts.insert(key, count);
     count
 }
 
-fn digest(text: &str) -> Key {
+fn digest(text: &str) -> CallKey {
     Sha256::digest(text).into()
 }
 

@@ -45,7 +45,7 @@
 //!
 //! A grant is of one plugin, so its table names a folder and an id. A table that names only an id
 //! is of before: what it allows counts for the plugin it was given to, as far as the lock tells
-//! (see [`Share`]), and the next command that changes anything of the plugin rewrites it.
+//! (see [`IdShare`]), and the next command that changes anything of the plugin rewrites it.
 //!
 //! A project's own `toolhost.toml` names ids of its own folder, and narrows what the user's allows
 //! to every plugin of an id, and no more, until a person has trusted the project with this very
@@ -66,7 +66,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use toml_edit::Document;
 
-use reader::{Key, Reader};
+use reader::{ConfigKey, ConfigReader};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability::{Grants, SecretGrant, VariableGrant};
@@ -75,7 +75,7 @@ use toolhost_policy::toolset::{Platform, UserToolset};
 
 pub use edit::{rewritten, with_grants, without_grants, without_table_of_id};
 pub use manifest::{NamedByManifest, has_workspace, named_by_manifest};
-pub use plugin::{PluginConfig, Share, Update};
+pub use plugin::{IdShare, PluginConfig, Update};
 pub use project::{ProjectFile, parse_project};
 pub use said::Said;
 pub use server::ServerConfig;
@@ -150,7 +150,7 @@ impl Config {
     pub fn plugin(
         &self,
         address: &PluginAddress,
-        share: &Share,
+        share: &IdShare,
         agreed: Option<&[String]>,
     ) -> PluginConfig {
         let mut ours = self.plugins.get(address).cloned().unwrap_or_default();
@@ -269,20 +269,20 @@ pub fn parse(text: &str, base: &Config) -> Result<Config, ConfigError> {
     let mut config = base.clone();
     for (key, said, _) in read(text, &mut config)? {
         said.over(match key {
-            Key::Id(id) => config.ids.entry(id).or_default(),
-            Key::One(address) => config.plugins.entry(address).or_default(),
+            ConfigKey::Id(id) => config.ids.entry(id).or_default(),
+            ConfigKey::One(address) => config.plugins.entry(address).or_default(),
         });
     }
     Ok(config)
 }
 
 /// Reads all tables into `config`, but those of plugins, which it returns, each with its line.
-fn read(text: &str, config: &mut Config) -> Result<Vec<(Key, Said, usize)>, ConfigError> {
+fn read(text: &str, config: &mut Config) -> Result<Vec<(ConfigKey, Said, usize)>, ConfigError> {
     let document = text.parse::<Document<String>>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         ConfigError { line: reader::line(text, start), problem: error.message().to_owned() }
     })?;
-    let reader = Reader { text };
+    let reader = ConfigReader { text };
     let mut plugins = Vec::new();
     let known =
         ["limits", "plugins", "toolsets", "platforms", "guardrails", "mcp_servers", "audit"];
@@ -350,12 +350,12 @@ mod tests {
         let text = "[plugins.'/a/notes']\nkv = true\n[plugins.'bundled/notes']\nenv = ['A']\n\
                     [plugins.notes]\nenv = ['B']\nupdate = 'same-needs'\nexclusive = [['dirs', 'http']]\n";
         let mut config = parse(text, &Config::default()).expect("a configuration");
-        let may = |config: &Config, address: &str, share: &Share| {
+        let may = |config: &Config, address: &str, share: &IdShare| {
             let address = PluginAddress::parse(address).expect(address);
             let plugin = config.plugin(&address, share, None);
             (plugin.grants.flags().join(" "), plugin.update, plugin.exclusive.len())
         };
-        let (none, all) = (Share::nothing(), Share::all());
+        let (none, all) = (IdShare::nothing(), IdShare::all());
         let flags = |flags: &str| flags.to_owned();
         assert_eq!(may(&config, "/a/notes", &none), (flags("--kv"), Update::Never, 1));
         assert_eq!(may(&config, "/a/notes", &all), (flags("--env B --kv"), Update::SameNeeds, 1));

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 pub use keyring::Keyring;
 pub use redact::{RedactStream, Redactor};
-pub use store::{Kept, Place, SECRETS_FILE, SecretStore};
+pub use store::{KeptSecret, SECRETS_FILE, SecretPlace, SecretStore};
 
 use toolhost_policy::capability;
 

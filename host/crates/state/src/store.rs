@@ -22,7 +22,7 @@ use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
 pub use builds::{Builds, Kept, Worth};
-use file::{Connections, Expected, KeyChange, Lookup, Place, Problem};
+use file::{Connections, Expected, KeyChange, Lookup, StorePlace, StoreProblem};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Home;
 
@@ -58,7 +58,7 @@ impl Stores {
         in_use.retain(|_, kv| kv.strong_count() > 0);
         let kv = Arc::new(Kv {
             id: id.to_owned(),
-            place: self.folder.as_deref().map(|state| Place::new(state, folder, id)),
+            place: self.folder.as_deref().map(|state| StorePlace::new(state, folder, id)),
             limits: Arc::clone(&self.limits),
             home: Home::here(),
             connections: ArcSwapOption::empty(),
@@ -91,7 +91,7 @@ pub enum StoreError {
 /// together. Where nothing is exclusive, the side is empty.
 pub struct Kv {
     id: String,
-    place: Option<Place>,
+    place: Option<StorePlace>,
     limits: Arc<Limits>,
     connections: ArcSwapOption<Connections>,
     home: Home,
@@ -193,7 +193,7 @@ impl Kv {
 
     /// The file of the store, whether it is there or not; none without a state folder.
     pub fn file(&self) -> Option<PathBuf> {
-        self.place.as_ref().map(Place::path)
+        self.place.as_ref().map(StorePlace::path)
     }
 
     async fn change(
@@ -253,7 +253,7 @@ impl Kv {
     async fn on_thread<T: Send + 'static>(
         &self,
         connections: &Connections,
-        work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, StoreProblem> + Send + 'static,
     ) -> Result<T, StoreError> {
         // The turn goes with the work, also when the caller goes away.
         let mut writer = Arc::clone(&connections.writer).lock_owned().await;
@@ -275,37 +275,37 @@ impl Kv {
     }
 
     /// Says what is in the way: to whoever called without paths, to the log with all there is.
-    fn explain(&self, problem: Problem) -> StoreError {
+    fn explain(&self, problem: StoreProblem) -> StoreError {
         let id = &self.id;
         let (name, path) = match &self.place {
             Some(place) => (place.name(), place.path().display().to_string()),
             None => Default::default(),
         };
         let text = match problem {
-            Problem::Refused(error) => return error,
-            Problem::Full => {
+            StoreProblem::Refused(error) => return error,
+            StoreProblem::Full => {
                 return StoreError::Full(format!(
                     "no room: the file of the store of plugin:{id} cannot grow, since the disk is full or the file is far over `kv_bytes_max`"
                 ));
             }
-            Problem::Busy => format!(
+            StoreProblem::Busy => format!(
                 "the store of plugin:{id} is held by another process for longer than {}; try again",
                 humantime::format_duration(file::BUSY_WAIT)
             ),
-            Problem::Damaged(reason) => {
+            StoreProblem::Damaged(reason) => {
                 // The next use looks again, since somebody may have moved it away by then.
                 self.connections.store(None);
                 format!(
                     "the store of plugin:{id} is damaged ({reason}): restore kv/{name} in toolhost's state folder from a copy, or move it away with its -wal and -shm to begin with an empty one; nothing was deleted"
                 )
             }
-            Problem::Newer { found, known } => format!(
+            StoreProblem::Newer { found, known } => format!(
                 "the store of plugin:{id} was written by a newer toolhost (schema {found}, and this one knows {known}): update toolhost, or move kv/{name} in toolhost's state folder away"
             ),
-            Problem::LogAlone => format!(
+            StoreProblem::LogAlone => format!(
                 "kv/{name} is gone from toolhost's state folder, and kv/{name}-wal is left, which has the newest entries of the store of plugin:{id}: put the file back, or move the rest away as well"
             ),
-            Problem::Other(reason) => {
+            StoreProblem::Other(reason) => {
                 format!("the store of plugin:{id} cannot be used at present: {reason}")
             }
         };

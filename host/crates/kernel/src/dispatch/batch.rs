@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
-use super::note::{Noting, Running};
+use super::note::{Noting, RunningCall};
 use super::order::places;
 use super::{Dispatch, fault, find, log};
 use crate::batch::{self, CallFacts, CallKind};
@@ -51,7 +51,7 @@ impl Dispatch {
     async fn side_by_side(
         self: &Arc<Dispatch>,
         session: &Arc<Session>,
-        calls: &[Arc<Running>],
+        calls: &[Arc<RunningCall>],
         started: Instant,
         deadline: Instant,
     ) -> Vec<Ended> {

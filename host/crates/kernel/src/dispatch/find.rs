@@ -13,7 +13,7 @@ use toolhost_policy::toolset;
 use toolhost_schema::repair;
 
 /// A tool, and how it was found.
-pub(super) struct Found<'a> {
+pub(super) struct FoundTool<'a> {
     pub(super) entry: &'a Entry,
     /// What was repaired in the name, in one sentence.
     pub(super) repair: Option<String>,
@@ -24,10 +24,10 @@ pub(super) fn find<'a>(
     catalog: &'a Catalog,
     session: &'a Session,
     call: &Call,
-) -> Result<Found<'a>, CallError> {
+) -> Result<FoundTool<'a>, CallError> {
     let name = call.tool.as_str();
     if let Some(entry) = look_up(catalog, session, name) {
-        return Ok(Found { entry, repair: None });
+        return Ok(FoundTool { entry, repair: None });
     }
     if name.trim().is_empty() {
         let message = "Unknown tool: a call without a tool's name is refused; what looks like a tool call inside of content is data, not a call";
@@ -49,7 +49,7 @@ pub(super) fn find<'a>(
         (Some(entry), Some(meant)) if !session.has_exact_names() && is_harmless(entry, call) => {
             let shown = text::one_line(&text::cut(name, ECHO_CHARS_MAX));
             let repair = format!("the name `{shown}` was read as `{meant}`");
-            Ok(Found { entry, repair: Some(repair) })
+            Ok(FoundTool { entry, repair: Some(repair) })
         }
         _ => Err(waiting(catalog, name).unwrap_or_else(|| {
             let like = || repair::suggest(name, names()).map(str::to_owned);

@@ -8,7 +8,7 @@ use toolhost_core::tool::{Call, Meter, Outcome, SourceId};
 use toolhost_state::audit::{Audit, Called};
 
 /// A call under way.
-pub(super) struct Running {
+pub(super) struct RunningCall {
     pub(super) call: Call,
     pub(super) meter: Arc<Meter>,
     is_noted: bool,
@@ -16,7 +16,7 @@ pub(super) struct Running {
     ran: OnceLock<String>,
 }
 
-impl Running {
+impl RunningCall {
     /// Remembers whose tool was found.
     pub(super) fn found(&self, entry: &Entry) {
         if self.is_noted {
@@ -38,14 +38,14 @@ impl Running {
 pub(super) struct Noting {
     audit: Arc<Audit>,
     /// Taken when it is noted.
-    running: Option<Arc<Running>>,
+    running: Option<Arc<RunningCall>>,
     started: Instant,
 }
 
 impl Noting {
     /// Begins a call.
-    pub(super) fn new(audit: &Arc<Audit>, call: Call) -> (Noting, Arc<Running>) {
-        let running = Arc::new(Running {
+    pub(super) fn new(audit: &Arc<Audit>, call: Call) -> (Noting, Arc<RunningCall>) {
+        let running = Arc::new(RunningCall {
             call,
             meter: Arc::default(),
             is_noted: audit.is_on(),
@@ -61,7 +61,7 @@ impl Noting {
     }
 
     /// Notes what became of the call. The outcome is what its caller gets.
-    pub(super) fn done(mut self, running: Arc<Running>, outcome: &Outcome) {
+    pub(super) fn done(mut self, running: Arc<RunningCall>, outcome: &Outcome) {
         drop(running);
         self.note(Some(outcome));
     }

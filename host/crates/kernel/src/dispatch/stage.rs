@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::arguments::GivenArguments;
 use super::hooks::{Asked, Hooked};
-use super::note::Running;
+use super::note::RunningCall;
 use super::order::OrderPlace;
 use super::permits::Permit;
 use crate::quarantine::Watch;
@@ -17,7 +17,7 @@ use toolhost_policy::guardrails::Signature;
 /// `resolve`: a tool that the session has and that can work, and the hooks that hear of its calls.
 pub(super) struct Resolved<'a> {
     pub(super) session: &'a Session,
-    pub(super) running: &'a Running,
+    pub(super) running: &'a RunningCall,
     pub(super) entry: &'a Entry,
     pub(super) hooked: Hooked<'a>,
     pub(super) place: OrderPlace,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::Event;
+use super::QuarantineEvent;
 use toolhost_core::limits::Limits;
 use toolhost_state::failures::{FailedBuild, FailureLog, FailureRecord};
 
@@ -25,7 +25,7 @@ pub(super) struct Rules {
 
 /// How a build stands at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum BuildStanding {
     /// Its calls run.
     Free,
     /// Its calls are refused.
@@ -49,16 +49,16 @@ impl Rules {
         }
     }
 
-    pub(super) fn standing(&self, page: &FailureRecord, now: u64) -> Standing {
-        let Some(until) = page.until else { return Standing::Free };
+    pub(super) fn standing(&self, page: &FailureRecord, now: u64) -> BuildStanding {
+        let Some(until) = page.until else { return BuildStanding::Free };
         let until = until.min(now + self.time_max.max(self.lease));
         if until > now {
-            Standing::Closed { left: Duration::from_millis(until - now) }
+            BuildStanding::Closed { left: Duration::from_millis(until - now) }
         } else if until + self.time_max <= now {
             // So long ago that it is forgotten.
-            Standing::Free
+            BuildStanding::Free
         } else {
-            Standing::Due
+            BuildStanding::Due
         }
     }
 
@@ -70,31 +70,31 @@ impl Rules {
         &self,
         book: &mut FailureLog,
         build: &FailedBuild,
-        event: &Event,
+        event: &QuarantineEvent,
     ) -> Result<(), Box<FailureRecord>> {
         match event {
-            Event::Failed { at, reason, is_trial } => {
+            QuarantineEvent::Failed { at, reason, is_trial } => {
                 self.forget(book, *at);
                 let page = book.open(build);
                 reason.clone_into(&mut page.reason);
                 self.failed(page, *at, *is_trial);
                 self.failed_for_several(book, build, *at, reason);
             }
-            Event::Trial { at, until } => {
+            QuarantineEvent::Trial { at, until } => {
                 // Without a page, a trial succeeded elsewhere.
                 if let Some(page) = book.page(build) {
-                    if let Standing::Closed { .. } = self.standing(page, *at) {
+                    if let BuildStanding::Closed { .. } = self.standing(page, *at) {
                         return Err(Box::new(page.clone()));
                     }
                     page.until = Some(*until);
                 }
             }
-            Event::Given { at, until } => {
+            QuarantineEvent::Given { at, until } => {
                 if let Some(page) = book.page(build).filter(|page| page.until == Some(*until)) {
                     page.until = Some(*at);
                 }
             }
-            Event::Succeeded => book.remove(build),
+            QuarantineEvent::Succeeded => book.remove(build),
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Rules {
     fn forget(&self, book: &mut FailureLog, now: u64) {
         for page in &mut book.plugins {
             page.failures.retain(|at| *at <= now && now - *at < self.window);
-            if self.standing(page, now) == Standing::Free {
+            if self.standing(page, now) == BuildStanding::Free {
                 (page.until, page.times) = (None, 0);
             }
         }

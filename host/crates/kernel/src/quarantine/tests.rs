@@ -21,7 +21,8 @@ fn failures_of_several_callers_count_for_all() {
     let mut book = FailureLog::default();
     let of = |caller: &str| FailedBuild { caller: Some(caller.to_owned()), ..some_build() };
     let fail = |book: &mut FailureLog, caller: &str, at| {
-        let event = Event::Failed { at, reason: "it crashed".to_owned(), is_trial: false };
+        let event =
+            QuarantineEvent::Failed { at, reason: "it crashed".to_owned(), is_trial: false };
         rules().apply(book, &of(caller), &event).expect("no trial");
     };
     let for_all = |book: &mut FailureLog| book.page(&some_build().for_all()).cloned();
@@ -33,7 +34,9 @@ fn failures_of_several_callers_count_for_all() {
     let page = for_all(&mut book).expect("known for all");
     assert_eq!(rules().standing(&page, START + SECOND), closed(60));
     // A call that succeeds clears all of it.
-    rules().apply(&mut book, &some_build().for_all(), &Event::Succeeded).expect("no trial");
+    rules()
+        .apply(&mut book, &some_build().for_all(), &QuarantineEvent::Succeeded)
+        .expect("no trial");
     assert_eq!(book, FailureLog::default());
     // Two callers, but not often enough, and a minute later not any more.
     fail(&mut book, "one", START);
@@ -44,16 +47,16 @@ fn failures_of_several_callers_count_for_all() {
 }
 
 fn fail(book: &mut FailureLog, at: u64, is_trial: bool) {
-    let event = Event::Failed { at, reason: "it crashed".to_owned(), is_trial };
+    let event = QuarantineEvent::Failed { at, reason: "it crashed".to_owned(), is_trial };
     rules().apply(book, &some_build(), &event).expect("no trial");
 }
 
-fn standing(book: &mut FailureLog, now: u64) -> Standing {
-    book.page(&some_build()).map_or(Standing::Free, |page| rules().standing(page, now))
+fn standing(book: &mut FailureLog, now: u64) -> BuildStanding {
+    book.page(&some_build()).map_or(BuildStanding::Free, |page| rules().standing(page, now))
 }
 
-fn closed(seconds: u64) -> Standing {
-    Standing::Closed { left: Duration::from_secs(seconds) }
+fn closed(seconds: u64) -> BuildStanding {
+    BuildStanding::Closed { left: Duration::from_secs(seconds) }
 }
 
 fn in_quarantine() -> FailureLog {
@@ -67,33 +70,33 @@ fn three_failures_within_a_minute() {
     let mut book = FailureLog::default();
     fail(&mut book, START, false);
     fail(&mut book, START + 30 * SECOND, false);
-    assert_eq!(standing(&mut book, START + 30 * SECOND), Standing::Free);
+    assert_eq!(standing(&mut book, START + 30 * SECOND), BuildStanding::Free);
     // The first is a minute old.
     fail(&mut book, START + 60 * SECOND, false);
-    assert_eq!(standing(&mut book, START + 60 * SECOND), Standing::Free);
+    assert_eq!(standing(&mut book, START + 60 * SECOND), BuildStanding::Free);
     fail(&mut book, START + 61 * SECOND, false);
     assert_eq!(standing(&mut book, START + 61 * SECOND), closed(60));
     assert_eq!(standing(&mut book, START + 120 * SECOND), closed(1));
-    assert_eq!(standing(&mut book, START + 121 * SECOND), Standing::Due);
+    assert_eq!(standing(&mut book, START + 121 * SECOND), BuildStanding::Due);
     // What began before the quarantine changes nothing.
     fail(&mut book, START + 90 * SECOND, false);
-    assert_eq!(standing(&mut book, START + 121 * SECOND), Standing::Due);
+    assert_eq!(standing(&mut book, START + 121 * SECOND), BuildStanding::Due);
 }
 
 #[test]
 fn a_trial_that_fails_doubles_up_to_ten_minutes() {
     let (mut book, mut now) = (in_quarantine(), START + 62 * SECOND);
     for seconds in [120, 240, 480, 600, 600] {
-        assert_eq!(standing(&mut book, now), Standing::Due);
+        assert_eq!(standing(&mut book, now), BuildStanding::Due);
         fail(&mut book, now, true);
         assert_eq!(standing(&mut book, now), closed(seconds));
         now += seconds * SECOND;
     }
     // Nobody called for long: it begins anew.
     now += 600 * SECOND;
-    assert_eq!(standing(&mut book, now), Standing::Free);
+    assert_eq!(standing(&mut book, now), BuildStanding::Free);
     fail(&mut book, now, false);
-    assert_eq!(standing(&mut book, now), Standing::Free);
+    assert_eq!(standing(&mut book, now), BuildStanding::Free);
     assert_eq!(book.page(&some_build()).expect("a page").failures, [now]);
 }
 
@@ -101,21 +104,21 @@ fn a_trial_that_fails_doubles_up_to_ten_minutes() {
 fn one_trial_at_a_time() {
     let (mut book, now) = (in_quarantine(), START + 62 * SECOND);
     let until = now + rules().lease;
-    let trial = Event::Trial { at: now, until };
+    let trial = QuarantineEvent::Trial { at: now, until };
     assert_eq!(rules().apply(&mut book, &some_build(), &trial), Ok(()));
     assert_eq!(standing(&mut book, now), closed(61));
     assert!(rules().apply(&mut book, &some_build(), &trial).is_err(), "another has the lease");
     // Given back, the next may try; succeeded, all is forgotten.
-    let given = Event::Given { at: now, until };
+    let given = QuarantineEvent::Given { at: now, until };
     assert_eq!(rules().apply(&mut book, &some_build(), &given), Ok(()));
-    assert_eq!(standing(&mut book, now), Standing::Due);
+    assert_eq!(standing(&mut book, now), BuildStanding::Due);
     assert_eq!(rules().apply(&mut book, &some_build(), &trial), Ok(()));
-    assert_eq!(rules().apply(&mut book, &some_build(), &Event::Succeeded), Ok(()));
+    assert_eq!(rules().apply(&mut book, &some_build(), &QuarantineEvent::Succeeded), Ok(()));
     assert_eq!(book, FailureLog::default());
     // A lease that ran out is another's to take, and not to give back.
     let mut book = in_quarantine();
     assert_eq!(rules().apply(&mut book, &some_build(), &trial), Ok(()));
-    let again = Event::Trial { at: until, until: until + rules().lease };
+    let again = QuarantineEvent::Trial { at: until, until: until + rules().lease };
     assert_eq!(rules().apply(&mut book, &some_build(), &again), Ok(()));
     assert_eq!(rules().apply(&mut book, &some_build(), &given), Ok(()));
     assert_eq!(standing(&mut book, until), closed(61));
@@ -136,9 +139,10 @@ fn a_clock_that_jumps_locks_nobody_out() {
     fail(&mut future, START, false);
     assert_eq!(future.page(&some_build()).expect("a page").failures, [START]);
     // Ahead by a year: all is forgotten.
-    assert_eq!(standing(&mut book, START + year), Standing::Free);
+    assert_eq!(standing(&mut book, START + year), BuildStanding::Free);
     let other = FailedBuild { digest: "e".to_owned(), ..some_build() };
-    let event = Event::Failed { at: START + year, reason: String::new(), is_trial: false };
+    let event =
+        QuarantineEvent::Failed { at: START + year, reason: String::new(), is_trial: false };
     rules().apply(&mut book, &other, &event).expect("no trial");
     assert_eq!(book.plugins.len(), 1, "entries of long ago are dropped");
 }
@@ -154,7 +158,7 @@ fn the_numbers_are_the_operators() {
     let rules = Rules::new(&limits);
     let mut book = FailureLog::default();
     for (is_trial, seconds) in [(false, 7), (true, 10), (true, 10)] {
-        let event = Event::Failed { at: START, reason: String::new(), is_trial };
+        let event = QuarantineEvent::Failed { at: START, reason: String::new(), is_trial };
         rules.apply(&mut book, &some_build(), &event).expect("no trial");
         assert_eq!(rules.standing(&book.plugins[0], START), closed(seconds));
     }
@@ -196,7 +200,7 @@ async fn processes_tell_each_other() {
         book.page(&some_build()).map(|page| quarantine.rules.standing(page, at))
     };
     let fail = async |quarantine: &Arc<Quarantine>, is_trial| {
-        let event = Event::Failed { at: now(), reason: "no".to_owned(), is_trial };
+        let event = QuarantineEvent::Failed { at: now(), reason: "no".to_owned(), is_trial };
         quarantine.apply(&some_build(), &event);
         quarantine.write(some_build(), event).await.expect("written");
     };
@@ -205,17 +209,17 @@ async fn processes_tell_each_other() {
     fail(&one, false).await;
     fail(&other, false).await;
     fail(&one, false).await;
-    assert!(matches!(known(&one, now()), Some(Standing::Closed { .. })));
+    assert!(matches!(known(&one, now()), Some(BuildStanding::Closed { .. })));
     // One that starts now knows it as well.
     let third = open();
-    assert!(matches!(known(&third, now()), Some(Standing::Closed { .. })));
+    assert!(matches!(known(&third, now()), Some(BuildStanding::Closed { .. })));
     // One trial at a time among all of them, later.
     let later = now() + 61 * SECOND;
     let until = later + third.rules.lease;
-    let trial = || Event::Trial { at: later, until };
+    let trial = || QuarantineEvent::Trial { at: later, until };
     assert_eq!(third.write(some_build(), trial()).await, Ok(()));
     assert_eq!(one.write(some_build(), trial()).await.expect_err("taken").until, Some(until));
-    third.write(some_build(), Event::Succeeded).await.expect("written");
+    third.write(some_build(), QuarantineEvent::Succeeded).await.expect("written");
     assert_eq!(failures::read(home.path()).expect("whole"), FailureLog::default());
     // Where nothing can be written, the rule holds all the same.
     let file = home.path().join("a-file");
@@ -224,5 +228,5 @@ async fn processes_tell_each_other() {
     for _ in 0..3 {
         fail(&alone, false).await;
     }
-    assert!(matches!(known(&alone, now()), Some(Standing::Closed { .. })));
+    assert!(matches!(known(&alone, now()), Some(BuildStanding::Closed { .. })));
 }

@@ -39,9 +39,9 @@ pub(super) struct Budget {
 
 /// What the schemas of strangers have cost, by folder.
 #[derive(Default)]
-pub(super) struct Spent(BTreeMap<PathBuf, (u64, Duration)>);
+pub(super) struct SchemasSpent(BTreeMap<PathBuf, (u64, Duration)>);
 
-impl Spent {
+impl SchemasSpent {
     /// Adds what a registration has cost, if it is a stranger's.
     pub(super) fn add(&mut self, registration: &Registration, schemas: &Schemas) {
         let Some(folder) = strangers_folder(registration) else { return };

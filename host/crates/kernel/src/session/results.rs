@@ -103,7 +103,7 @@ pub struct Slice {
 
 /// Why a section cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ReadError {
+pub enum ResultReadError {
     /// There is no such result in this session, or no longer.
     #[error("no result `{0}` is kept in this session; old results make way for new ones")]
     Unknown(String),
@@ -168,17 +168,17 @@ impl Results {
     ///
     /// # Errors
     /// If no result has the id, or `offset` is not less than its characters.
-    pub fn read(&self, id: &str, offset: usize, limit: usize) -> Result<Slice, ReadError> {
+    pub fn read(&self, id: &str, offset: usize, limit: usize) -> Result<Slice, ResultReadError> {
         let number = id.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
         let kept = number.and_then(|number: u64| self.kept.get(&number));
         let Some(kept) = kept.filter(|kept| kept.id == id) else {
-            return Err(ReadError::Unknown(one_line(&cut(id, ID_CHARS_MAX))));
+            return Err(ResultReadError::Unknown(one_line(&cut(id, ID_CHARS_MAX))));
         };
         let KeptResult { text, chars, tool, .. } = kept;
         let mut places = text.char_indices().map(|(at, _)| at);
         let Some(start) = places.nth(offset) else {
             let (id, total_chars) = (id.to_owned(), *chars);
-            return Err(ReadError::PastEnd { id, offset, total_chars });
+            return Err(ResultReadError::PastEnd { id, offset, total_chars });
         };
         let limit = limit.clamp(1, READ_CHARS_MAX);
         let end = places.nth(limit - 1);

@@ -15,7 +15,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, Service};
 use tokio::sync::Semaphore;
 
-use super::Connection;
+use super::ClientConnection;
 use super::traffic::{Era, Traffic};
 use toolhost_core::text;
 
@@ -26,13 +26,13 @@ const METHOD_CHARS_MAX: usize = 60;
 
 /// What a connection's requests come to first.
 pub(super) struct Front {
-    connection: Arc<Connection>,
+    connection: Arc<ClientConnection>,
     traffic: Arc<Traffic>,
     subscriptions: Semaphore,
 }
 
 impl Front {
-    pub(super) fn new(connection: Arc<Connection>, traffic: Arc<Traffic>) -> Front {
+    pub(super) fn new(connection: Arc<ClientConnection>, traffic: Arc<Traffic>) -> Front {
         Front { connection, traffic, subscriptions: Semaphore::new(SUBSCRIPTIONS_MAX) }
     }
 

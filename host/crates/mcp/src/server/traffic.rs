@@ -23,7 +23,7 @@ const CANCELLED_MAX: usize = 256;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ConnectionStage {
     /// Messages come and go.
     Open,
     /// No more will come.
@@ -43,7 +43,7 @@ pub(super) enum Era {
 
 /// Why a request is not handled.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RequestRefusal {
     /// Another request with the same id is open, or was taken back a moment ago.
     Reused,
     /// There is no room for it at present.
@@ -57,7 +57,7 @@ pub(super) struct Traffic {
     requests_max: usize,
     requests_bytes_max: usize,
     answers_bytes_max: usize,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<ConnectionStage>,
     era: OnceLock<Era>,
     state: Mutex<TrafficState>,
     /// How much is under way, for who waits until it is less.
@@ -102,7 +102,7 @@ impl Traffic {
             requests_max: limits.requests_max.0,
             requests_bytes_max: limits.requests_bytes_max.as_usize(),
             answers_bytes_max: limits.answers_bytes_max.as_usize(),
-            stage: watch::Sender::new(Stage::Open),
+            stage: watch::Sender::new(ConnectionStage::Open),
             era: OnceLock::new(),
             state: Mutex::default(),
             load: watch::Sender::default(),
@@ -111,21 +111,21 @@ impl Traffic {
     }
 
     /// Tells how far the connection has come.
-    pub(super) fn stage(&self) -> watch::Receiver<Stage> {
+    pub(super) fn stage(&self) -> watch::Receiver<ConnectionStage> {
         self.stage.subscribe()
     }
 
-    pub(super) fn enter(&self, stage: Stage) {
+    pub(super) fn enter(&self, stage: ConnectionStage) {
         self.stage.send_replace(stage);
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        *self.stage.borrow() == Stage::Gone
+        *self.stage.borrow() == ConnectionStage::Gone
     }
 
     pub(super) async fn gone(&self) {
         // The sender is here, so it cannot fail.
-        let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Gone).await;
+        let _ = self.stage.subscribe().wait_for(|stage| *stage == ConnectionStage::Gone).await;
     }
 
     /// In which way the client talks, once it has said so.
@@ -139,10 +139,10 @@ impl Traffic {
     }
 
     /// Takes a request in, that takes so many bytes of memory.
-    pub(super) fn admit(&self, id: &RequestId, bytes: usize) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, id: &RequestId, bytes: usize) -> Result<(), RequestRefusal> {
         let mut state = self.state();
         if state.open.contains_key(id) || state.cancelled.contains(id) {
-            return Err(Refusal::Reused);
+            return Err(RequestRefusal::Reused);
         }
         let TrafficLoad { requests, requests_bytes, .. } = state.load;
         let allowed = self.requests_bytes_max;
@@ -150,17 +150,17 @@ impl Traffic {
             let why = format!(
                 "the request takes {bytes} bytes of memory, and `requests_bytes_max` is {allowed}"
             );
-            return Err(Refusal::TooLarge(why));
+            return Err(RequestRefusal::TooLarge(why));
         }
         if requests >= self.requests_max {
             let why = format!("{requests} requests wait, and `requests_max` is {requests}");
-            return Err(Refusal::Busy(why));
+            return Err(RequestRefusal::Busy(why));
         }
         if requests_bytes + bytes > allowed {
             let why = format!(
                 "the requests that wait take {requests_bytes} bytes of memory, this one takes {bytes}, and `requests_bytes_max` is {allowed}"
             );
-            return Err(Refusal::Busy(why));
+            return Err(RequestRefusal::Busy(why));
         }
         state.open.insert(id.clone(), bytes);
         state.load.requests += 1;
@@ -244,7 +244,7 @@ impl Traffic {
             tracing::warn!(
                 "the client does not read that its requests are refused; the connection is ended"
             );
-            return self.enter(Stage::Gone);
+            return self.enter(ConnectionStage::Gone);
         }
         self.push(&mut state, Outgoing { line, is_refusal: true, written: None });
     }
@@ -276,7 +276,7 @@ impl Traffic {
             };
             if let Err(error) = written {
                 tracing::debug!("the client has gone: {error}");
-                return self.enter(Stage::Gone);
+                return self.enter(ConnectionStage::Gone);
             }
             let mut state = self.state();
             state.load.answers_bytes -= message.line.len();
@@ -329,7 +329,7 @@ impl Traffic {
             () = self.gone() => {}
             () = tokio::time::sleep_until(deadline) => {}
         }
-        self.enter(Stage::Gone);
+        self.enter(ConnectionStage::Gone);
     }
 
     /// Within the lock, so that the last one told is the last.
@@ -415,7 +415,7 @@ mod tests {
         let written = traffic.write(&empty, id(3));
         assert_eq!(next().await, r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
         written.await;
-        traffic.enter(Stage::Gone);
+        traffic.enter(ConnectionStage::Gone);
         writer.await.expect("no panic");
     }
 

@@ -29,7 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::batch;
 use super::lines::{InputLine, InputLines};
 use super::scan::{Member, MessageHead, TOKEN_BYTES_MAX};
-use super::traffic::{Era, Refusal, Stage, Traffic, busy, error_line};
+use super::traffic::{ConnectionStage, Era, RequestRefusal, Traffic, busy, error_line};
 use toolhost_core::json;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
@@ -296,14 +296,14 @@ impl<R: AsyncRead + Send + Unpin> ServerTransport<R> {
     }
 
     /// Refuses a request that is in order itself.
-    fn refuse_whole(&self, id: &RequestId, method: &str, refusal: Refusal) {
+    fn refuse_whole(&self, id: &RequestId, method: &str, refusal: RequestRefusal) {
         let error = match refusal {
-            Refusal::Reused => ErrorData::invalid_request(
+            RequestRefusal::Reused => ErrorData::invalid_request(
                 "another request with this id is open, or was cancelled a moment ago; each takes an id of its own",
                 None,
             ),
-            Refusal::TooLarge(why) => ErrorData::invalid_request(why, None),
-            Refusal::Busy(why) => {
+            RequestRefusal::TooLarge(why) => ErrorData::invalid_request(why, None),
+            RequestRefusal::Busy(why) => {
                 let why = format!("busy: {why}; wait for answers, then try again");
                 if method == "tools/call" {
                     return self.traffic.refuse(self.busy_call(id, why));
@@ -459,14 +459,14 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for ServerTransport<R> {
                 Some(message) => return message,
                 None => {
                     self.ended = Some(Instant::now());
-                    self.traffic.enter(Stage::Closing);
+                    self.traffic.enter(ConnectionStage::Closing);
                 }
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), Infallible> {
-        self.traffic.enter(Stage::Gone);
+        self.traffic.enter(ConnectionStage::Gone);
         Ok(())
     }
 }

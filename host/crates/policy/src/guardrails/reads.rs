@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use toolhost_core::tool::{CallError, Code, Content, ToolOutput};
 
-use super::recent::{Key, Recent};
+use super::recent::{CallKey, Recent};
 use super::{Signature, annotate};
 
 /// The tool whose results are compared.
@@ -38,9 +38,9 @@ const IN_A_ROW_BLOCK: usize = 4;
 #[derive(Debug, Default)]
 pub struct Reads {
     /// The digest of a region's last result, and how often it was asked for in that state.
-    seen: Recent<(Key, usize)>,
+    seen: Recent<(CallKey, usize)>,
     /// The last call, if it was a read or a search, and how often it ran in a row.
-    last: Option<(Key, usize)>,
+    last: Option<(CallKey, usize)>,
 }
 
 /// Why a read or a search must not run.
@@ -128,14 +128,14 @@ impl Reads {
     /// What the rule of the same read says in place of a result, if it says anything.
     fn replaced(
         &mut self,
-        key: Key,
+        key: CallKey,
         result: &Result<ToolOutput, CallError>,
     ) -> Option<Result<ToolOutput, CallError>> {
         let Ok(output) = result else {
             self.seen.remove(&key);
             return None;
         };
-        let shown: Key = Sha256::digest(output.to_json_text()).into();
+        let shown: CallKey = Sha256::digest(output.to_json_text()).into();
         let times = match self.seen.get(&key) {
             Some((before, times)) if *before == shown => times + 1,
             _ => 1,

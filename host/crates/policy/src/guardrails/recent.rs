@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) const ENTRIES_MAX: usize = 4_096;
 
 /// A SHA-256.
-pub(super) type Key = [u8; 32];
+pub(super) type CallKey = [u8; 32];
 
 /// The entries written last.
 #[derive(Debug)]
 pub(super) struct Recent<V> {
     /// The values, each with the time when it was written.
-    entries: HashMap<Key, (u64, V)>,
+    entries: HashMap<CallKey, (u64, V)>,
     /// The keys by the time when they were written.
-    order: BTreeMap<u64, Key>,
+    order: BTreeMap<u64, CallKey>,
     /// Counts what was ever written; it is the clock.
     time: u64,
 }
@@ -26,11 +26,11 @@ impl<V> Default for Recent<V> {
 }
 
 impl<V> Recent<V> {
-    pub(super) fn get(&self, key: &Key) -> Option<&V> {
+    pub(super) fn get(&self, key: &CallKey) -> Option<&V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    pub(super) fn insert(&mut self, key: Key, value: V) {
+    pub(super) fn insert(&mut self, key: CallKey, value: V) {
         self.remove(&key);
         if self.entries.len() >= ENTRIES_MAX
             && let Some((_, oldest)) = self.order.pop_first()
@@ -42,7 +42,7 @@ impl<V> Recent<V> {
         self.entries.insert(key, (self.time, value));
     }
 
-    pub(super) fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &CallKey) {
         if let Some((time, _)) = self.entries.remove(key) {
             self.order.remove(&time);
         }
@@ -57,7 +57,7 @@ impl<V> Recent<V> {
 mod tests {
     use super::*;
 
-    fn key(number: usize) -> Key {
+    fn key(number: usize) -> CallKey {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_le_bytes());
         key

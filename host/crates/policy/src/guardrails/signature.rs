@@ -5,15 +5,15 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::reads::{LIMIT_DEFAULT, OFFSET_DEFAULT, READ, SEARCH};
-use super::recent::Key;
+use super::recent::CallKey;
 
 /// Which call it is: the tool, and its arguments in whatever order their keys stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
     pub(super) tool: &'a str,
-    pub(super) call: Key,
+    pub(super) call: CallKey,
     /// What is read or searched, if that is what the tool does.
-    pub(super) read: Option<Key>,
+    pub(super) read: Option<CallKey>,
 }
 
 impl<'a> Signature<'a> {
@@ -40,7 +40,7 @@ fn region(arguments: &Map<String, Value>) -> Map<String, Value> {
     region
 }
 
-fn key(tool: &str, arguments: &Map<String, Value>) -> Key {
+fn key(tool: &str, arguments: &Map<String, Value>) -> CallKey {
     let mut arguments = Value::Object(arguments.clone());
     arguments.sort_all_objects();
     // JSON text has no NUL, so no tool's name can run over into its arguments.

@@ -12,11 +12,11 @@ use super::Remembered;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId};
 use toolhost_policy::capability::{DirGrant, quoted};
-use toolhost_state::config::{Config, PluginConfig, Share};
+use toolhost_state::config::{Config, IdShare, PluginConfig};
 use toolhost_state::trust_store::Known;
 
 /// Of a table that names only this id: whose what is, as far as that is known.
-pub fn shares(id: &PluginId, remembered: &Remembered) -> Vec<(PluginAddress, Share)> {
+pub fn shares(id: &PluginId, remembered: &Remembered) -> Vec<(PluginAddress, IdShare)> {
     let is_bundled = |digest: &str| is_bundled(remembered, id, digest);
     let trusted: Vec<(&Known, &str)> = of_id(remembered, id)
         .filter_map(|known| Some((known, known.trusted.as_deref()?)))
@@ -33,18 +33,18 @@ pub fn shares(id: &PluginId, remembered: &Remembered) -> Vec<(PluginAddress, Sha
             None if is_the_only_one => None,
             None => Some(Vec::new()),
         };
-        let share = Share { grants, permissions: has_permissions };
+        let share = IdShare { grants, permissions: has_permissions };
         (PluginAddress::in_folder(&known.folder, id.clone()), share)
     };
-    let mut shares: Vec<(PluginAddress, Share)> = others.iter().map(share).collect();
+    let mut shares: Vec<(PluginAddress, IdShare)> = others.iter().map(share).collect();
     if remembered.bundled.keys().any(|(known, _)| known == id.as_str()) {
         let share = match others.is_empty() {
             // Its bytes are trusted, and nobody else's are.
-            true => Some(Share::all()),
+            true => Some(IdShare::all()),
             false if bundled.is_empty() => None,
             false => {
                 let listed = bundled.iter().filter_map(|(known, _)| known.grants.clone());
-                Some(Share { grants: Some(listed.flatten().collect()), permissions: false })
+                Some(IdShare { grants: Some(listed.flatten().collect()), permissions: false })
             }
         };
         shares.extend(share.map(|share| (PluginAddress::bundled(id.clone()), share)));
@@ -72,9 +72,9 @@ pub fn is_the_only_one(address: &PluginAddress, remembered: &Remembered) -> bool
 /// would trust it with.
 pub fn said(config: &Config, address: &PluginAddress, remembered: &Remembered) -> PluginConfig {
     let share = match config.ids.contains_key(&address.id) {
-        true if is_the_only_one(address, remembered) => Share::all(),
+        true if is_the_only_one(address, remembered) => IdShare::all(),
         true => share(address, remembered),
-        false => Share::nothing(),
+        false => IdShare::nothing(),
     };
     config.plugin(address, &share, None)
 }
@@ -90,7 +90,7 @@ pub fn may(config: &Config, address: &PluginAddress, remembered: &Remembered) ->
             let agreed = known.and_then(|known| known.grants.as_deref());
             let share = match config.ids.contains_key(&address.id) {
                 true => share(address, remembered),
-                false => Share::nothing(),
+                false => IdShare::nothing(),
             };
             config.plugin(address, &share, agreed)
         }
@@ -127,10 +127,10 @@ pub fn directories(
     granted.collect()
 }
 
-fn share(address: &PluginAddress, remembered: &Remembered) -> Share {
+fn share(address: &PluginAddress, remembered: &Remembered) -> IdShare {
     let shares = shares(&address.id, remembered);
     let own = shares.into_iter().find(|(known, _)| known == address);
-    own.map_or_else(Share::nothing, |(_, share)| share)
+    own.map_or_else(IdShare::nothing, |(_, share)| share)
 }
 
 /// Plugins of which something is recorded: a table that allows something, or that their bytes are

@@ -2,8 +2,8 @@
 
 use toml_edit::{Array, DocumentMut, Item, TableLike};
 
-use super::reader::Key;
-use super::{ConfigError, Share, reader};
+use super::reader::ConfigKey;
+use super::{ConfigError, IdShare, reader};
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability::{Grants, Kind};
 
@@ -54,7 +54,7 @@ fn table_of<'a>(
     plugins: &'a mut dyn TableLike,
     plugin: &PluginAddress,
 ) -> Result<&'a mut dyn TableLike, ConfigError> {
-    let key = match key_of(plugins, &Key::One(plugin.clone())) {
+    let key = match key_of(plugins, &ConfigKey::One(plugin.clone())) {
         Some(key) => key,
         None => plugin.written().ok_or_else(|| ConfigError {
             line: 1,
@@ -75,7 +75,7 @@ pub fn without_grants(
     plugin: &PluginAddress,
     chosen: &Grants,
 ) -> Result<(String, usize), ConfigError> {
-    without(text, &Key::One(plugin.clone()), chosen)
+    without(text, &ConfigKey::One(plugin.clone()), chosen)
 }
 
 /// The same of the table that names only an id.
@@ -87,10 +87,14 @@ pub fn without_table_of_id(
     id: &PluginId,
     chosen: &Grants,
 ) -> Result<(String, usize), ConfigError> {
-    without(text, &Key::Id(id.clone()), chosen)
+    without(text, &ConfigKey::Id(id.clone()), chosen)
 }
 
-fn without(text: &str, plugin: &Key, chosen: &Grants) -> Result<(String, usize), ConfigError> {
+fn without(
+    text: &str,
+    plugin: &ConfigKey,
+    chosen: &Grants,
+) -> Result<(String, usize), ConfigError> {
     let mut document = editable(text)?;
     let plugins = document.get_mut("plugins").and_then(Item::as_table_like_mut);
     let Some(plugins) = plugins else { return Ok((document.to_string(), 0)) };
@@ -141,13 +145,13 @@ fn take(table: &mut dyn TableLike, chosen: &Grants) -> usize {
 pub fn rewritten(
     text: &str,
     id: &PluginId,
-    shares: &[(PluginAddress, Share)],
+    shares: &[(PluginAddress, IdShare)],
     leftover: Option<&PluginAddress>,
 ) -> Result<String, ConfigError> {
     let mut document = editable(text)?;
     let plugins = document.get_mut("plugins").and_then(Item::as_table_like_mut);
     let Some(plugins) = plugins else { return Ok(text.to_owned()) };
-    let Some(key) = key_of(plugins, &Key::Id(id.clone())) else { return Ok(text.to_owned()) };
+    let Some(key) = key_of(plugins, &ConfigKey::Id(id.clone())) else { return Ok(text.to_owned()) };
     let Some(table) = plugins.get_mut(&key).and_then(Item::as_table_like_mut) else {
         return Ok(text.to_owned());
     };
@@ -184,7 +188,7 @@ pub fn rewritten(
         let is_alone = shares.len() == 1;
         let keeps = plugins.get(&key).and_then(Item::as_table_like);
         let narrows = keeps.is_some_and(|table| table.contains_key("exclusive"));
-        let is_new = key_of(plugins, &Key::One(address.clone())).is_none();
+        let is_new = key_of(plugins, &ConfigKey::One(address.clone())).is_none();
         if is_alone && is_new && grants == all && !narrows {
             // All of it is one plugin's: comments go along.
             if let (Some(item), Some(written)) = (plugins.remove(&key), address.written()) {
@@ -225,9 +229,9 @@ fn remove_if_empty(plugins: &mut dyn TableLike, key: &str) {
 }
 
 /// The key of a plugin's table, which may be written in another way.
-fn key_of(plugins: &dyn TableLike, plugin: &Key) -> Option<String> {
+fn key_of(plugins: &dyn TableLike, plugin: &ConfigKey) -> Option<String> {
     let mut keys = plugins.iter().map(|(key, _)| key);
-    let is_same = |key: &&str| Key::read(key).as_ref() == Ok(plugin);
+    let is_same = |key: &&str| ConfigKey::read(key).as_ref() == Ok(plugin);
     keys.find(is_same).map(str::to_owned)
 }
 
@@ -300,7 +304,7 @@ mod tests {
         assert_eq!((revoked.as_str(), count), ("", 3));
     }
 
-    fn check(before: &str, shares: &[(PluginAddress, Share)], after: &str) {
+    fn check(before: &str, shares: &[(PluginAddress, IdShare)], after: &str) {
         let id = PluginId::from_stem("files").expect("an id");
         let leftover = match shares {
             [(address, _)] => Some(address),
@@ -317,14 +321,14 @@ mod tests {
         let id = PluginId::from_stem("files").expect("an id");
         let in_folder =
             |folder: &str| PluginAddress::in_folder(std::path::Path::new(folder), id.clone());
-        let these = |flags: &[&str]| Share {
+        let these = |flags: &[&str]| IdShare {
             grants: Some(flags.iter().map(|&flag| flag.to_owned()).collect()),
             permissions: false,
         };
         // One plugin has all of it.
         check(
             "# Mine.\n[limits]\ntools_max = 7\n\n# For files.\n[plugins.files] # here\nkv = true # why\nupdate = \"never\"\n\n[audit]\n",
-            &[(in_folder("/a"), Share::all())],
+            &[(in_folder("/a"), IdShare::all())],
             "# Mine.\n[limits]\ntools_max = 7\n\n# For files.\n[plugins.\"/a/files\"] # here\nkv = true # why\nupdate = \"never\"\n\n[audit]\n",
         );
         // Each has what it was given; what nobody was given stays, and gives nothing.
@@ -340,7 +344,7 @@ mod tests {
         // What nobody was given is of the one that there is.
         check(
             "[plugins.files]\nenv = [\"A\", \"B\"]\nallow_tool_override = true\n[plugins.'/a/files']\nkv = true\n",
-            &[(in_folder("/a"), Share { permissions: true, ..these(&["--env A"]) })],
+            &[(in_folder("/a"), IdShare { permissions: true, ..these(&["--env A"]) })],
             "[plugins.'/a/files']\nkv = true\nenv = [\"A\", \"B\"]\nallow_tool_override = true\n",
         );
         check("plugins.files.kv = true\n", &[], "plugins.files.kv = true\n");

@@ -18,22 +18,22 @@ pub struct PluginConfig {
 
 /// What of a table that names only an id is one plugin's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct IdShare {
     /// The grants, as flags of `toolhost grant`; all of them if that is nothing.
     pub grants: Option<Vec<String>>,
     /// Its permissions (`allow_tool_override`, `update`) are this plugin's.
     pub permissions: bool,
 }
 
-impl Share {
+impl IdShare {
     /// All of it.
-    pub fn all() -> Share {
-        Share { grants: None, permissions: true }
+    pub fn all() -> IdShare {
+        IdShare { grants: None, permissions: true }
     }
 
     /// Nothing of it but what narrows, which is for every plugin of the id.
-    pub fn nothing() -> Share {
-        Share { grants: Some(Vec::new()), permissions: false }
+    pub fn nothing() -> IdShare {
+        IdShare { grants: Some(Vec::new()), permissions: false }
     }
 
     /// What of a table is the plugin's.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::reader::Key;
+use super::reader::ConfigKey;
 use super::{Config, ConfigError, Said};
 use toolhost_core::tool::PluginId;
 
@@ -31,10 +31,10 @@ pub fn parse_project(text: &str, base: &Config) -> Result<ProjectFile, ConfigErr
     let mut project = ProjectFile { config: base.clone(), ..ProjectFile::default() };
     for (key, said, line) in super::read(text, &mut project.config)? {
         match key {
-            Key::Id(id) => {
+            ConfigKey::Id(id) => {
                 project.plugins.insert(id, said);
             }
-            Key::One(address) => {
+            ConfigKey::One(address) => {
                 let problem = format!(
                     "`{address}` has a folder; a project's file names plugins of its own folder, by their ids: `[plugins.{}]`",
                     address.id

@@ -15,38 +15,40 @@ use toolhost_policy::toolset::{Platform, UserToolset, check_user};
 
 /// The key of a plugin's table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum ConfigKey {
     /// Every plugin of an id.
     Id(PluginId),
     /// One plugin.
     One(PluginAddress),
 }
 
-impl Key {
+impl ConfigKey {
     /// Reads a key: what has a slash in it names one plugin.
-    pub(super) fn read(key: &str) -> Result<Key, String> {
+    pub(super) fn read(key: &str) -> Result<ConfigKey, String> {
         if key.contains('/') {
-            return PluginAddress::parse(key).map(Key::One).map_err(|error| error.to_string());
+            return PluginAddress::parse(key)
+                .map(ConfigKey::One)
+                .map_err(|error| error.to_string());
         }
-        PluginId::from_stem(key).map(Key::Id).map_err(|error| error.to_string())
+        PluginId::from_stem(key).map(ConfigKey::Id).map_err(|error| error.to_string())
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ConfigKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Key::Id(id) => id.fmt(formatter),
-            Key::One(address) => address.fmt(formatter),
+            ConfigKey::Id(id) => id.fmt(formatter),
+            ConfigKey::One(address) => address.fmt(formatter),
         }
     }
 }
 
 /// Reads tables of a text, and names the line of what is wrong.
-pub(super) struct Reader<'a> {
+pub(super) struct ConfigReader<'a> {
     pub(super) text: &'a str,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn limits(
         &self,
         table: &dyn TableLike,
@@ -72,10 +74,10 @@ impl Reader<'_> {
     pub(super) fn plugins(
         &self,
         table: &dyn TableLike,
-    ) -> Result<Vec<(Key, Said, usize)>, ConfigError> {
+    ) -> Result<Vec<(ConfigKey, Said, usize)>, ConfigError> {
         let (mut seen, mut read) = (BTreeSet::new(), Vec::new());
         for (name, item) in table.iter() {
-            let key = Key::read(name).map_err(|problem| self.error(item, problem))?;
+            let key = ConfigKey::read(name).map_err(|problem| self.error(item, problem))?;
             if !seen.insert(key.clone()) {
                 return Err(self.error(item, format!("plugin `{key}` stands here twice")));
             }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use toml_edit::{Item, TableLike};
 
 use super::ConfigError;
-use super::reader::Reader;
+use super::reader::ConfigReader;
 
 /// An MCP server as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl ServerConfig {
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Reads `[mcp_servers]`.
     pub(super) fn servers(
         &self,

@@ -8,10 +8,10 @@ use zeroize::Zeroizing;
 use super::VALUE_BYTES_MIN;
 use super::views;
 
-type Form = Zeroizing<Vec<u8>>;
+type FormBytes = Zeroizing<Vec<u8>>;
 
 /// The value as it is and as escapes leave it, each once. None is shorter than a value may be.
-pub(super) fn plain(value: &str) -> Vec<Form> {
+pub(super) fn plain(value: &str) -> Vec<FormBytes> {
     let mut forms = vec![value.as_bytes().to_vec()];
     // Forms write `+` for a space, and may escape the rest.
     forms.push(value.replace(' ', "+").into_bytes());
@@ -22,30 +22,30 @@ pub(super) fn plain(value: &str) -> Vec<Form> {
         let seen = views::unescaped(&forms[if level == 0 { 0 } else { forms.len() - 1 }]);
         forms.push(seen);
     }
-    let mut forms: Vec<Form> = forms.into_iter().map(Zeroizing::new).collect();
+    let mut forms: Vec<FormBytes> = forms.into_iter().map(Zeroizing::new).collect();
     forms.retain(|form| form.len() >= VALUE_BYTES_MIN);
     sorted(forms)
 }
 
 /// The value in hexadecimal digits of lower case.
-pub(super) fn hexadecimal(value: &str) -> Form {
+pub(super) fn hexadecimal(value: &str) -> FormBytes {
     Zeroizing::new(value.bytes().flat_map(|byte| hex(byte, false).into_bytes()).collect())
 }
 
 /// The same in upper case.
-pub(super) fn upper_hexadecimal(value: &str) -> Form {
+pub(super) fn upper_hexadecimal(value: &str) -> FormBytes {
     Zeroizing::new(value.bytes().flat_map(|byte| hex(byte, true).into_bytes()).collect())
 }
 
 /// The value in base64 of both alphabets, whatever stands before it.
-pub(super) fn base64(value: &str) -> Vec<Form> {
+pub(super) fn base64(value: &str) -> Vec<FormBytes> {
     let of = |alignment| {
         [aligned(value, alignment, &STANDARD_NO_PAD), aligned(value, alignment, &URL_SAFE_NO_PAD)]
     };
     sorted((0..3).flat_map(of).map(|form| Zeroizing::new(form.into_bytes())).collect())
 }
 
-fn sorted(mut forms: Vec<Form>) -> Vec<Form> {
+fn sorted(mut forms: Vec<FormBytes>) -> Vec<FormBytes> {
     forms.sort_by(|left, right| left.as_slice().cmp(right));
     forms.dedup();
     forms
@@ -69,7 +69,7 @@ fn aligned(value: &str, alignment: usize, engine: &impl Engine) -> String {
 mod tests {
     use super::*;
 
-    fn texts(forms: &[Form]) -> Vec<String> {
+    fn texts(forms: &[FormBytes]) -> Vec<String> {
         forms.iter().map(|form| String::from_utf8_lossy(form).into_owned()).collect()
     }
 

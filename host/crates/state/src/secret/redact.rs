@@ -25,7 +25,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::search::{KEY_BYTES, Search};
-use super::views::{Classes, Grams, Kinds, Numbers, Pairs, Text};
+use super::views::{Classes, Grams, Kinds, Numbers, Pairs, ViewText};
 use super::{SecretValue, check_name, forms};
 use look::{Hit, Look};
 
@@ -45,11 +45,11 @@ const HELD_BYTES: usize = 4 << 10;
 /// three U+FFFD. Neither has quotes or backslashes, so text in a JSON string stays one.
 #[derive(Clone)]
 pub struct Redactor {
-    patterns: Option<Arc<Patterns>>,
+    patterns: Option<Arc<SecretForms>>,
 }
 
 /// The forms of all secrets.
-struct Patterns {
+struct SecretForms {
     search: Search,
     /// By their first bytes, the longest first among those with the same.
     forms: Vec<Form>,
@@ -62,14 +62,14 @@ struct Patterns {
     base64: Classes,
     grams: Grams,
     /// The same for texts whose case does not count, once they are asked for.
-    folded: OnceLock<Box<Patterns>>,
+    folded: OnceLock<Box<SecretForms>>,
     /// Whether these are for such texts: what is decoded from one counts in lower case.
     folds: bool,
 }
 
 /// What a form is, for the views that it may stand in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FormKind {
     Plain,
     Digits,
     UpperDigits,
@@ -82,11 +82,11 @@ struct Form {
     bytes: Zeroizing<Vec<u8>>,
     /// The index of its secret.
     secret: usize,
-    kind: Kind,
+    kind: FormKind,
 }
 
 impl Form {
-    fn new(bytes: Zeroizing<Vec<u8>>, secret: usize, kind: Kind) -> Form {
+    fn new(bytes: Zeroizing<Vec<u8>>, secret: usize, kind: FormKind) -> Form {
         Form { key: key(&bytes), bytes, secret, kind }
     }
 }
@@ -101,10 +101,10 @@ impl Redactor {
         for (secret, (_, value)) in secrets.iter().enumerate() {
             let value = value.expose();
             let mut add = |bytes, kind| found.push(Form::new(bytes, secret, kind));
-            forms::plain(value).into_iter().for_each(|form| add(form, Kind::Plain));
-            add(forms::hexadecimal(value), Kind::Digits);
-            add(forms::upper_hexadecimal(value), Kind::UpperDigits);
-            forms::base64(value).into_iter().for_each(|form| add(form, Kind::Base64));
+            forms::plain(value).into_iter().for_each(|form| add(form, FormKind::Plain));
+            add(forms::hexadecimal(value), FormKind::Digits);
+            add(forms::upper_hexadecimal(value), FormKind::UpperDigits);
+            forms::base64(value).into_iter().for_each(|form| add(form, FormKind::Base64));
         }
         if found.is_empty() {
             return Redactor { patterns: None };
@@ -120,7 +120,7 @@ impl Redactor {
         if found.iter().any(completes) {
             replacements.fill(NAMELESS.to_owned());
         }
-        Redactor { patterns: Some(Arc::new(Patterns::new(found, replacements, false))) }
+        Redactor { patterns: Some(Arc::new(SecretForms::new(found, replacements, false))) }
     }
 
     /// Tells whether there are no secrets, so that nothing is ever replaced.
@@ -242,7 +242,7 @@ impl fmt::Debug for Redactor {
 /// It holds back no more than the end of what came that may be the beginning of a value, which is
 /// less than the longest form of a value.
 pub struct RedactStream {
-    patterns: Option<Arc<Patterns>>,
+    patterns: Option<Arc<SecretForms>>,
     /// What is held back.
     held: Vec<u8>,
     /// How many bytes at the beginning of `held` have made way for a replacement already.
@@ -309,8 +309,8 @@ struct Pass {
     covered: usize,
 }
 
-impl Patterns {
-    fn new(mut forms: Vec<Form>, replacements: Vec<String>, folds: bool) -> Patterns {
+impl SecretForms {
+    fn new(mut forms: Vec<Form>, replacements: Vec<String>, folds: bool) -> SecretForms {
         forms.sort_by(|left, right| {
             let bytes = || {
                 right
@@ -326,17 +326,17 @@ impl Patterns {
         });
         forms.dedup_by(|left, right| left.bytes == right.bytes && left.kind == right.kind);
         let all: Vec<&[u8]> = forms.iter().map(|form| form.bytes.as_slice()).collect();
-        let of = |kind: Kind| {
+        let of = |kind: FormKind| {
             let forms = forms.iter().filter(move |form| form.kind == kind);
             forms.map(|form| form.bytes.as_slice())
         };
-        Patterns {
+        SecretForms {
             search: Search::new(&all),
             reach: all.iter().map(|form| form.len()).max().unwrap_or_default(),
-            numbers: Numbers::new(of(Kind::Plain), of(Kind::Digits), folds),
+            numbers: Numbers::new(of(FormKind::Plain), of(FormKind::Digits), folds),
             pairs: Pairs::new(all.iter().copied()),
             base64: Classes::base64(),
-            grams: Grams::new(of(Kind::Base64)),
+            grams: Grams::new(of(FormKind::Base64)),
             folded: OnceLock::new(),
             folds,
             replacements,
@@ -345,7 +345,7 @@ impl Patterns {
     }
 
     /// The same for texts of lower case: of each value, and of each in lower case.
-    fn folded(&self) -> &Patterns {
+    fn folded(&self) -> &SecretForms {
         self.folded.get_or_init(|| {
             let mut forms = Vec::new();
             for form in &self.forms {
@@ -355,12 +355,12 @@ impl Patterns {
                 };
                 add(&form.bytes, form.kind);
                 let lower = Zeroizing::new(form.bytes.to_ascii_lowercase());
-                if let (Kind::Plain, Ok(lower)) = (form.kind, str::from_utf8(&lower)) {
-                    add(&forms::hexadecimal(lower), Kind::Digits);
-                    forms::base64(lower).iter().for_each(|form| add(form, Kind::Base64));
+                if let (FormKind::Plain, Ok(lower)) = (form.kind, str::from_utf8(&lower)) {
+                    add(&forms::hexadecimal(lower), FormKind::Digits);
+                    forms::base64(lower).iter().for_each(|form| add(form, FormKind::Base64));
                 }
             }
-            Box::new(Patterns::new(forms, self.replacements.clone(), true))
+            Box::new(SecretForms::new(forms, self.replacements.clone(), true))
         })
     }
 
@@ -368,7 +368,7 @@ impl Patterns {
     /// decided.
     fn look(&self, data: &[u8], is_last: bool) -> (Vec<Hit>, usize) {
         let mut look = Look::new(self, data.len());
-        look.look(Text { bytes: data, origins: None }, Kinds::ALL, 0, is_last);
+        look.look(ViewText { bytes: data, origins: None }, Kinds::ALL, 0, is_last);
         let decided = if is_last { data.len() } else { look.decided() };
         let mut hits = look.hits;
         hits.retain(|hit| hit.start < decided);

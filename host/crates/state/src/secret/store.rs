@@ -35,24 +35,24 @@ pub struct SecretStore {
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SecretPlace {
     /// In the keyring.
     Keyring,
     /// In the file.
     File,
 }
 
-impl Place {
+impl SecretPlace {
     /// The place as one word.
     pub fn as_str(self) -> &'static str {
         match self {
-            Place::Keyring => "keyring",
-            Place::File => "file",
+            SecretPlace::Keyring => "keyring",
+            SecretPlace::File => "file",
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SecretPlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.as_str())
     }
@@ -60,9 +60,9 @@ impl fmt::Display for Place {
 
 /// What became of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptSecret {
     /// Where it lies now.
-    pub place: Place,
+    pub place: SecretPlace,
     /// There was a value of this name before.
     pub replaced: bool,
     /// What a person should know, such as that the keyring did not answer.
@@ -84,10 +84,10 @@ enum StoredSecret {
 }
 
 impl StoredSecret {
-    fn place(&self) -> Place {
+    fn place(&self) -> SecretPlace {
         match self {
-            StoredSecret::Keyring => Place::Keyring,
-            StoredSecret::File(_) => Place::File,
+            StoredSecret::Keyring => SecretPlace::Keyring,
+            StoredSecret::File(_) => SecretPlace::File,
         }
     }
 }
@@ -105,12 +105,12 @@ impl SecretStore {
     }
 
     /// Keeps a value, in place of the one before. With a keyring it goes there; if that does not
-    /// take it within 5 seconds, it goes into the file, and [`Kept::warning`] says so.
+    /// take it within 5 seconds, it goes into the file, and [`KeptSecret::warning`] says so.
     ///
     /// # Errors
     /// If the name is none, there are 256 secrets, or the file cannot be used, is damaged or lies
     /// open to others.
-    pub fn set(&self, name: &str, value: &SecretValue) -> Result<Kept, SecretError> {
+    pub fn set(&self, name: &str, value: &SecretValue) -> Result<KeptSecret, SecretError> {
         check_name(name)?;
         let locked = atomic_file::lock(&self.folder).map_err(|error| self.io(error))?;
         let mut written = self.read()?;
@@ -130,7 +130,7 @@ impl SecretStore {
                     warnings
                         .push(format!("the keyring {problem}, so the value is kept in the file"));
                 }
-                if before == Some(Place::Keyring) {
+                if before == Some(SecretPlace::Keyring) {
                     warnings.push("the keyring still has the value from before".to_owned());
                 }
                 StoredSecret::File(Zeroizing::new(value.expose().to_owned()))
@@ -143,7 +143,7 @@ impl SecretStore {
         if let Some(warning) = &warning {
             tracing::debug!("secret {name}: {warning}");
         }
-        Ok(Kept { place, replaced: before.is_some(), warning })
+        Ok(KeptSecret { place, replaced: before.is_some(), warning })
     }
 
     /// Forgets a secret; tells whether there was one of this name.
@@ -170,7 +170,7 @@ impl SecretStore {
     ///
     /// # Errors
     /// If the file cannot be used, is damaged or lies open to others.
-    pub fn names(&self) -> Result<Vec<(String, Place)>, SecretError> {
+    pub fn names(&self) -> Result<Vec<(String, SecretPlace)>, SecretError> {
         let secrets = self.read()?.secrets;
         Ok(secrets.into_iter().map(|(name, entry)| (name, entry.place())).collect())
     }

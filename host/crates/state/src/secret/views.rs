@@ -26,13 +26,13 @@ const GRAM: usize = 4;
 const GRAM_BITS: u32 = 18;
 
 /// Where some byte of a view came from: its beginning and its end in the bytes themselves.
-pub(super) type Origin = (u32, u32);
+pub(super) type ByteOrigins = (u32, u32);
 
 /// Bytes seen in another way.
 #[derive(Default)]
-pub(super) struct View {
+pub(super) struct DecodedView {
     pub(super) bytes: Vec<u8>,
-    pub(super) origins: Vec<Origin>,
+    pub(super) origins: Vec<ByteOrigins>,
     /// What it was made of, in the bytes that were looked at.
     pub(super) of: Range<usize>,
     /// Where what came last may be part of a longer escape, there.
@@ -90,14 +90,14 @@ impl Kinds {
 
 /// The bytes that are looked at; within a view, those of the view.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'a> {
+pub(super) struct ViewText<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) origins: Option<&'a [Origin]>,
+    pub(super) origins: Option<&'a [ByteOrigins]>,
 }
 
-impl Text<'_> {
+impl ViewText<'_> {
     /// Where some of these bytes came from.
-    pub(super) fn origin(&self, range: &Range<usize>) -> Origin {
+    pub(super) fn origin(&self, range: &Range<usize>) -> ByteOrigins {
         let whole = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         match self.origins {
             None => (whole(range.start), whole(range.end)),
@@ -110,39 +110,39 @@ impl Text<'_> {
     }
 }
 
-impl View {
-    fn push(&mut self, text: Text<'_>, byte: u8, from: Range<usize>) {
+impl DecodedView {
+    fn push(&mut self, text: ViewText<'_>, byte: u8, from: Range<usize>) {
         self.bytes.push(byte);
         self.origins.push(text.origin(&from));
     }
 
     /// The view as something to look at.
-    pub(super) fn text(&self) -> Text<'_> {
-        Text { bytes: &self.bytes, origins: Some(&self.origins) }
+    pub(super) fn text(&self) -> ViewText<'_> {
+        ViewText { bytes: &self.bytes, origins: Some(&self.origins) }
     }
 }
 
 /// Bytes with their escapes resolved, once.
 pub(super) fn unescaped(bytes: &[u8]) -> Vec<u8> {
-    let mut view = View::default();
-    resolve(Text { bytes, origins: None }, 0..bytes.len(), Kinds::ALL, true, &mut view);
+    let mut view = DecodedView::default();
+    resolve(ViewText { bytes, origins: None }, 0..bytes.len(), Kinds::ALL, true, &mut view);
     view.bytes
 }
 
 /// The parts of a text with escapes, and `reach` bytes to either side, with the escapes resolved.
 /// Without `is_last`, more bytes may follow.
 pub(super) fn without_escapes(
-    text: Text<'_>,
+    text: ViewText<'_>,
     kinds: Kinds,
     reach: usize,
     is_last: bool,
-) -> Vec<View> {
+) -> Vec<DecodedView> {
     let mut parts = Vec::new();
     for place in kinds.places(text.bytes, is_last) {
         add_around(&mut parts, place..place + escape::LENGTH_MAX, reach, text.bytes.len());
     }
     let resolved = |part: Range<usize>| {
-        let mut view = View::default();
+        let mut view = DecodedView::default();
         resolve(text, part, kinds, is_last, &mut view);
         view
     };
@@ -158,7 +158,13 @@ fn add_around(parts: &mut Vec<Range<usize>>, place: Range<usize>, reach: usize, 
     }
 }
 
-fn resolve(text: Text<'_>, part: Range<usize>, kinds: Kinds, is_last: bool, view: &mut View) {
+fn resolve(
+    text: ViewText<'_>,
+    part: Range<usize>,
+    kinds: Kinds,
+    is_last: bool,
+    view: &mut DecodedView,
+) {
     view.of = part.clone();
     let mut at = part.start;
     while at < part.end {
@@ -188,14 +194,14 @@ fn resolve(text: Text<'_>, part: Range<usize>, kinds: Kinds, is_last: bool, view
 
 /// What a byte is to a kind of numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum ByteClass {
     Other,
     Digit,
     Gap,
 }
 
 /// A table of what each byte is.
-pub(super) struct Classes([Class; 256]);
+pub(super) struct Classes([ByteClass; 256]);
 
 impl Classes {
     /// Digits of hexadecimal numbers, and what may stand between two.
@@ -214,23 +220,23 @@ impl Classes {
     }
 
     fn new(is_digit: impl Fn(u8) -> bool, gaps: &[u8]) -> Classes {
-        let mut classes = [Class::Other; 256];
+        let mut classes = [ByteClass::Other; 256];
         for (byte, class) in (0..=u8::MAX).zip(&mut classes) {
             if is_digit(byte) {
-                *class = Class::Digit;
+                *class = ByteClass::Digit;
             } else if gaps.contains(&byte) {
-                *class = Class::Gap;
+                *class = ByteClass::Gap;
             }
         }
         Classes(classes)
     }
 
-    fn of(&self, byte: u8) -> Class {
+    fn of(&self, byte: u8) -> ByteClass {
         self.0[usize::from(byte)]
     }
 
     fn belongs(&self, byte: u8) -> bool {
-        self.of(byte) != Class::Other
+        self.of(byte) != ByteClass::Other
     }
 }
 
@@ -256,11 +262,11 @@ impl Pairs {
 /// The parts of a text that may be UTF-16, with the characters of ASCII alone: where zeros stand
 /// between two bytes of some form, and `reach` bytes to either side.
 pub(super) fn without_nulls(
-    text: Text<'_>,
+    text: ViewText<'_>,
     pairs: &Pairs,
     reach: usize,
     is_last: bool,
-) -> Vec<View> {
+) -> Vec<DecodedView> {
     let (bytes, mut at) = (text.bytes, 0);
     let mut parts = Vec::new();
     while let Some(found) = memchr::memchr(0, &bytes[at..]) {
@@ -278,7 +284,7 @@ pub(super) fn without_nulls(
         }
     }
     let without = |part: Range<usize>| {
-        let mut view = View { of: part.clone(), ..View::default() };
+        let mut view = DecodedView { of: part.clone(), ..DecodedView::default() };
         for place in part.filter(|place| bytes[*place] != 0) {
             view.push(text, bytes[place], place..place + 1);
         }
@@ -322,10 +328,10 @@ fn row(gram: u32) -> usize {
 pub(super) fn without_breaks(
     classes: &Classes,
     grams: &Grams,
-    text: Text<'_>,
+    text: ViewText<'_>,
     reach: usize,
     is_last: bool,
-) -> Vec<View> {
+) -> Vec<DecodedView> {
     let bytes = text.bytes;
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut last = 0;
@@ -374,7 +380,7 @@ pub(super) fn without_breaks(
 }
 
 fn digits_in(classes: &Classes, bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| classes.of(**byte) == Class::Digit).count()
+    bytes.iter().filter(|byte| classes.of(**byte) == ByteClass::Digit).count()
 }
 
 /// The characters of base64 nearest to a gap, as many to either side as a gram has but one.
@@ -385,21 +391,21 @@ fn around(classes: &Classes, bytes: &[u8], gap: usize) -> ([u8; 2 * GRAM - 2], R
     let (mut start, mut end) = (SIDE, SIDE);
     for byte in bytes[..gap].iter().rev().take(FAR) {
         match classes.of(*byte) {
-            Class::Digit if start > 0 => {
+            ByteClass::Digit if start > 0 => {
                 start -= 1;
                 found[start] = *byte;
             }
-            Class::Gap => {}
+            ByteClass::Gap => {}
             _ => break,
         }
     }
     for byte in bytes[gap..].iter().take(FAR) {
         match classes.of(*byte) {
-            Class::Digit if end < found.len() => {
+            ByteClass::Digit if end < found.len() => {
                 found[end] = *byte;
                 end += 1;
             }
-            Class::Gap => {}
+            ByteClass::Gap => {}
             _ => break,
         }
     }
@@ -417,9 +423,9 @@ fn walk_back(
     let mut at = place;
     while at > known && count > 0 {
         match classes.of(bytes[at - 1]) {
-            Class::Other => break,
-            Class::Digit => count -= 1,
-            Class::Gap => {}
+            ByteClass::Other => break,
+            ByteClass::Digit => count -= 1,
+            ByteClass::Gap => {}
         }
         at -= 1;
     }
@@ -431,28 +437,28 @@ fn walk(classes: &Classes, bytes: &[u8], place: usize, mut count: usize) -> usiz
     let mut at = place;
     while at < bytes.len() && count > 0 {
         match classes.of(bytes[at]) {
-            Class::Other => break,
-            Class::Digit => count -= 1,
-            Class::Gap => {}
+            ByteClass::Other => break,
+            ByteClass::Digit => count -= 1,
+            ByteClass::Gap => {}
         }
         at += 1;
     }
     at
 }
 
-fn joined(classes: &Classes, text: Text<'_>, part: Range<usize>) -> View {
-    let mut view = View { of: part.clone(), ..View::default() };
+fn joined(classes: &Classes, text: ViewText<'_>, part: Range<usize>) -> DecodedView {
+    let mut view = DecodedView { of: part.clone(), ..DecodedView::default() };
     let mut gap = 0;
     for place in part {
         let byte = text.bytes[place];
         let class = classes.of(byte);
-        if class == Class::Digit {
+        if class == ByteClass::Digit {
             view.push(text, byte, place..place + 1);
             gap = 0;
             continue;
         }
         gap += 1;
-        if class == Class::Other || gap == GAP_BYTES_MAX + 1 {
+        if class == ByteClass::Other || gap == GAP_BYTES_MAX + 1 {
             view.push(text, BREAK, place..place + 1);
         }
     }

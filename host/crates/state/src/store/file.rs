@@ -67,20 +67,20 @@ const CREATE: &str = "
 
 /// Where a store is, and whose it is.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct StorePlace {
     folder: PathBuf,
     name: String,
     plugin_folder: String,
     plugin: String,
 }
 
-impl Place {
+impl StorePlace {
     /// A name of fixed length, whatever the folder is called; whose store it is stands inside.
-    pub(super) fn new(folder: &Path, plugin_folder: &Path, plugin: &str) -> Place {
+    pub(super) fn new(folder: &Path, plugin_folder: &Path, plugin: &str) -> StorePlace {
         // No path has a zero byte.
         let whose = [plugin_folder.as_os_str().as_bytes(), plugin.as_bytes()].join(&0);
         let hash: String = Sha256::digest(whose).iter().map(|byte| format!("{byte:02x}")).collect();
-        Place {
+        StorePlace {
             folder: folder.to_owned(),
             name: format!("{hash}.sqlite"),
             plugin_folder: plugin_folder.to_string_lossy().into_owned(),
@@ -103,7 +103,7 @@ impl Place {
 
 /// Why something was not done.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(super) enum StoreProblem {
     /// A limit is in the way.
     Refused(StoreError),
     /// The file cannot grow.
@@ -120,40 +120,40 @@ pub(super) enum Problem {
     Other(String),
 }
 
-impl Problem {
+impl StoreProblem {
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Problem::Busy)
+        matches!(self, StoreProblem::Busy)
     }
 }
 
-impl From<rusqlite::Error> for Problem {
-    fn from(error: rusqlite::Error) -> Problem {
+impl From<rusqlite::Error> for StoreProblem {
+    fn from(error: rusqlite::Error) -> StoreProblem {
         let rusqlite::Error::SqliteFailure(failure, message) = &error else {
             // Rows and columns are not as the schema says.
-            return Problem::Damaged(text::one_line(&error.to_string()));
+            return StoreProblem::Damaged(text::one_line(&error.to_string()));
         };
         match failure.code {
             ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
-            | ErrorCode::FileLockingProtocolFailed => Problem::Busy,
-            ErrorCode::DiskFull => Problem::Full,
+            | ErrorCode::FileLockingProtocolFailed => StoreProblem::Busy,
+            ErrorCode::DiskFull => StoreProblem::Full,
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase
             | ErrorCode::ConstraintViolation
             | ErrorCode::Unknown => {
                 let said = message.clone().unwrap_or_else(|| failure.to_string());
-                Problem::Damaged(text::one_line(&said))
+                StoreProblem::Damaged(text::one_line(&said))
             }
             // A message may have the path of the file.
-            _ => Problem::Other(failure.to_string()),
+            _ => StoreProblem::Other(failure.to_string()),
         }
     }
 }
 
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Problem {
+impl From<io::Error> for StoreProblem {
+    fn from(error: io::Error) -> StoreProblem {
         // What tempfile says has a path in it.
-        Problem::Other(format!("its folder cannot be used ({})", error.kind()))
+        StoreProblem::Other(format!("its folder cannot be used ({})", error.kind()))
     }
 }
 
@@ -169,27 +169,27 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Tells whether the file is still the one in its place.
-    pub(super) fn is_of(&self, place: &Place) -> bool {
+    pub(super) fn is_of(&self, place: &StorePlace) -> bool {
         identity(&place.path()).is_ok_and(|identity| identity == self.identity)
     }
 
     pub(super) fn read<T>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+        work: impl FnOnce(&Connection) -> Result<T, StoreProblem>,
+    ) -> Result<T, StoreProblem> {
         work(&self.reader.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Opens the file of a store, and makes it first if it is not there.
-pub(super) fn open(place: &Place, limits: &Limits) -> Result<Connections, Problem> {
+pub(super) fn open(place: &StorePlace, limits: &Limits) -> Result<Connections, StoreProblem> {
     make_folder(&place.folder)?;
     let path = place.path();
     // In this order: whoever makes the file makes the log later.
     let has_log = place.log().try_exists()?;
     if !path.try_exists()? {
         if has_log {
-            return Err(Problem::LogAlone);
+            return Err(StoreProblem::LogAlone);
         }
         create(place)?;
     }
@@ -215,7 +215,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes the file elsewhere, and puts it in its place when it is complete.
-fn create(place: &Place) -> Result<(), Problem> {
+fn create(place: &StorePlace) -> Result<(), StoreProblem> {
     // Only this user can read it, and SQLite makes its other files alike. The handle is closed
     // before the file is in its place.
     let made = tempfile::Builder::new().prefix(".new-").tempfile_in(&place.folder)?;
@@ -243,26 +243,28 @@ fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-fn set_journal(connection: &Connection) -> Result<(), Problem> {
+fn set_journal(connection: &Connection) -> Result<(), StoreProblem> {
     let set = |mode: &str| {
         let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
         connection.pragma_update_and_check(None, "journal_mode", mode, read)
     };
     match set("wal")?.as_str() {
         "wal" => Ok(()),
-        other => Err(Problem::Other(format!("the disk allows no write-ahead log, only `{other}`"))),
+        other => {
+            Err(StoreProblem::Other(format!("the disk allows no write-ahead log, only `{other}`")))
+        }
     }
 }
 
-fn connect(path: &Path, limits: &Limits) -> Result<Connection, Problem> {
+fn connect(path: &Path, limits: &Limits) -> Result<Connection, StoreProblem> {
     let connection = Connection::open_with_flags(path, flags())?;
     connection.busy_timeout(BUSY_WAIT)?;
     let schema: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     match schema {
         SCHEMA => {}
-        newer if newer > SCHEMA => return Err(Problem::Newer { found: newer, known: SCHEMA }),
-        0 => return Err(Problem::Damaged("it is empty, or of another program".to_owned())),
-        other => return Err(Problem::Damaged(format!("there is no schema {other}"))),
+        newer if newer > SCHEMA => return Err(StoreProblem::Newer { found: newer, known: SCHEMA }),
+        0 => return Err(StoreProblem::Damaged("it is empty, or of another program".to_owned())),
+        other => return Err(StoreProblem::Damaged(format!("there is no schema {other}"))),
     }
     set_journal(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -284,14 +286,14 @@ fn pages_max(limits: &Limits) -> i64 {
 }
 
 /// A file that was copied to another name is not its plugin's.
-fn check(connection: &Connection, place: &Place) -> Result<(), Problem> {
+fn check(connection: &Connection, place: &StorePlace) -> Result<(), StoreProblem> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let (folder, plugin) = connection.query_row("SELECT folder, plugin FROM about", [], row)?;
     totals(connection, "")?;
     if (&folder, &plugin) == (&place.plugin_folder, &place.plugin) {
         return Ok(());
     }
-    Err(Problem::Damaged(format!(
+    Err(StoreProblem::Damaged(format!(
         "it is of plugin:{plugin} in another folder, or of another plugin"
     )))
 }
@@ -309,7 +311,11 @@ pub(super) enum Lookup {
     Large,
 }
 
-pub(super) fn look_up(connection: &Connection, side: &str, key: &str) -> Result<Lookup, Problem> {
+pub(super) fn look_up(
+    connection: &Connection,
+    side: &str,
+    key: &str,
+) -> Result<Lookup, StoreProblem> {
     let mut statement = connection.prepare_cached(
         "SELECT CASE WHEN length(value) <= ?3 THEN value END
          FROM entries WHERE side = ?1 AND key = ?2",
@@ -327,7 +333,7 @@ pub(super) fn get(
     connection: &Connection,
     side: &str,
     key: &str,
-) -> Result<Option<Vec<u8>>, Problem> {
+) -> Result<Option<Vec<u8>>, StoreProblem> {
     let mut statement =
         connection.prepare_cached("SELECT value FROM entries WHERE side = ?1 AND key = ?2")?;
     Ok(statement.query_row(params![side, key.as_bytes()], |row| row.get(0)).optional()?)
@@ -338,7 +344,7 @@ pub(super) fn keys(
     side: &str,
     prefix: &str,
     after: Option<&str>,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Vec<String>, StoreProblem> {
     let mut statement = connection.prepare_cached(
         "SELECT key FROM entries WHERE side = ?1 AND key >= ?2 AND key < ?3
          ORDER BY key LIMIT ?4",
@@ -349,7 +355,7 @@ pub(super) fn keys(
     let end = [prefix.as_bytes(), &[255]].concat();
     let rows = statement.query_map(params![side, first, end, KEYS_MAX as i64], |row| row.get(0))?;
     rows.map(|key| {
-        String::from_utf8(key?).map_err(|_| Problem::Damaged("a key is no text".to_owned()))
+        String::from_utf8(key?).map_err(|_| StoreProblem::Damaged("a key is no text".to_owned()))
     })
     .collect()
 }
@@ -381,7 +387,7 @@ pub(super) fn change(
     change: &KeyChange,
     limits: &Limits,
     id: &str,
-) -> Result<Changed, Problem> {
+) -> Result<Changed, StoreProblem> {
     let KeyChange { side, key, expected, value } = change;
     let key = key.as_bytes();
     // From here on nobody else changes anything, so what is read holds until the commit.
@@ -438,9 +444,9 @@ fn check_room(
     more_bytes: i64,
     limits: &Limits,
     id: &str,
-) -> Result<(), Problem> {
+) -> Result<(), StoreProblem> {
     let (entries, bytes) = totals(connection, side)?;
-    let full = |text: String| Err(Problem::Refused(StoreError::Full(text)));
+    let full = |text: String| Err(StoreProblem::Refused(StoreError::Full(text)));
     let (given, allowed) = (entries + more_entries, limits.kv_entries_max.0);
     if more_entries > 0 && given as u64 > allowed as u64 {
         return full(format!(
@@ -457,7 +463,7 @@ fn check_room(
 }
 
 /// Entries and bytes of one side.
-fn totals(connection: &Connection, side: &str) -> Result<(i64, i64), Problem> {
+fn totals(connection: &Connection, side: &str) -> Result<(i64, i64), StoreProblem> {
     let mut statement =
         connection.prepare_cached("SELECT entries, bytes FROM totals WHERE side = ?1")?;
     let totals = statement.query_row([side], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;

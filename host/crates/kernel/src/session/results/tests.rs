@@ -261,7 +261,7 @@ fn results_bytes_max_obeyed() {
         assert_eq!(kept, expected, "the oldest make way");
     }
     assert!(results.read("t-8", 0, 1).is_ok());
-    assert!(matches!(results.read("t-7", 0, 1), Err(ReadError::Unknown(_))));
+    assert!(matches!(results.read("t-7", 0, 1), Err(ResultReadError::Unknown(_))));
 }
 
 #[test]

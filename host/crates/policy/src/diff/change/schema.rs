@@ -162,7 +162,12 @@ fn not_judged(place: &str, word: &str, found: &mut FoundChange) {
     found.add(Meaning::Breaking, format_args!("{place}: `{word}` changed, and is not judged"));
 }
 
-fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
+fn types(
+    place: &str,
+    then: &Map<String, Value>,
+    now: &Map<String, Value>,
+    found: &mut FoundChange,
+) {
     let of = |schema: &Map<String, Value>| -> Option<BTreeSet<String>> {
         match schema.get("type")? {
             Value::String(one) => Some([one.clone()].into()),
@@ -192,7 +197,12 @@ fn types(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found
     found.add(meaning, format_args!("{place}: {} became {}", shown(&was), shown(&is)));
 }
 
-fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
+fn values(
+    place: &str,
+    then: &Map<String, Value>,
+    now: &Map<String, Value>,
+    found: &mut FoundChange,
+) {
     let of = |schema: &Map<String, Value>| schema.get("enum").and_then(Value::as_array).cloned();
     match (of(then), of(now)) {
         (was, is) if was == is => {}
@@ -217,7 +227,12 @@ fn values(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, foun
     }
 }
 
-fn bounds(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
+fn bounds(
+    place: &str,
+    then: &Map<String, Value>,
+    now: &Map<String, Value>,
+    found: &mut FoundChange,
+) {
     let mut judge = |word: &str, takes_more: &dyn Fn(f64, f64) -> bool| {
         let (was, is) = (then.get(word), now.get(word));
         if was == is {
@@ -356,7 +371,12 @@ fn definitions(
 }
 
 /// All words that are not understood any further.
-fn others(place: &str, then: &Map<String, Value>, now: &Map<String, Value>, found: &mut FoundChange) {
+fn others(
+    place: &str,
+    then: &Map<String, Value>,
+    now: &Map<String, Value>,
+    found: &mut FoundChange,
+) {
     let words: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     let is_bound = |word: &str| BOUNDS.iter().any(|(bound, _)| *bound == word);
     // Where something is said of what no other word speaks of, fewer words say less.

@@ -1,7 +1,9 @@
 //! One look at some bytes in every way in which a value may stand there.
 
-use super::Patterns;
-use crate::secret::views::{self, GAP_BYTES_MAX, Kinds, LEVELS_MAX, Origin, Text, View};
+use super::SecretForms;
+use crate::secret::views::{
+    self, ByteOrigins, DecodedView, GAP_BYTES_MAX, Kinds, LEVELS_MAX, ViewText,
+};
 
 /// An occurrence of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,30 +15,30 @@ pub(super) struct Hit {
 
 /// What is known of some bytes after looking at them in every way.
 pub(super) struct Look<'a> {
-    patterns: &'a Patterns,
+    patterns: &'a SecretForms,
     pub(super) hits: Vec<Hit>,
     /// Where the first value may begin that is not whole.
     unfinished: usize,
     /// Where escapes stand, each as one.
-    escapes: Vec<Vec<Origin>>,
+    escapes: Vec<Vec<ByteOrigins>>,
 }
 
 impl Look<'_> {
     /// Of this many bytes nothing is known yet.
-    pub(super) fn new(patterns: &Patterns, length: usize) -> Look<'_> {
+    pub(super) fn new(patterns: &SecretForms, length: usize) -> Look<'_> {
         Look { patterns, hits: Vec::new(), unfinished: length, escapes: Vec::new() }
     }
 
-    pub(super) fn look(&mut self, text: Text<'_>, kinds: Kinds, level: usize, is_last: bool) {
+    pub(super) fn look(&mut self, text: ViewText<'_>, kinds: Kinds, level: usize, is_last: bool) {
         let patterns = self.patterns;
         let length = text.bytes.len();
-        let ends = |view: &View| is_last || view.of.end < length;
+        let ends = |view: &DecodedView| is_last || view.of.end < length;
         self.search(text, is_last);
         for view in patterns.numbers.digits(text, is_last) {
             self.search(view.text(), ends(&view));
             // The zero may be that of `0x`.
             if let Some((b'0', bytes)) = view.bytes.split_last().filter(|_| !ends(&view)) {
-                self.search(Text { bytes, ..view.text() }, false);
+                self.search(ViewText { bytes, ..view.text() }, false);
             }
         }
         for view in patterns.numbers.decimals(text, is_last) {
@@ -57,7 +59,7 @@ impl Look<'_> {
 
     /// Looks at what has escapes without them; and where there are several kinds, without those of
     /// each kind alone, since a value may have what looks like one of another kind.
-    fn see_through(&mut self, text: Text<'_>, kinds: Kinds, level: usize, is_last: bool) {
+    fn see_through(&mut self, text: ViewText<'_>, kinds: Kinds, level: usize, is_last: bool) {
         // Between two escapes there may be numbers with gaps.
         let reach = 2 * self.patterns.reach + 4 * GAP_BYTES_MAX;
         for mut view in views::without_escapes(text, kinds, reach, is_last) {
@@ -74,12 +76,12 @@ impl Look<'_> {
         }
     }
 
-    fn view(&mut self, text: Text<'_>, view: &View, is_last: bool) {
+    fn view(&mut self, text: ViewText<'_>, view: &DecodedView, is_last: bool) {
         self.may_begin(text, view.unfinished);
         self.search(view.text(), is_last || view.of.end < text.bytes.len());
     }
 
-    fn may_begin(&mut self, text: Text<'_>, place: Option<usize>) {
+    fn may_begin(&mut self, text: ViewText<'_>, place: Option<usize>) {
         if let Some(place) = place {
             let (start, _) = text.origin(&(place..place + 1));
             self.unfinished = self.unfinished.min(start as usize);
@@ -87,7 +89,7 @@ impl Look<'_> {
     }
 
     /// Searches for forms as they are.
-    fn search(&mut self, text: Text<'_>, is_last: bool) {
+    fn search(&mut self, text: ViewText<'_>, is_last: bool) {
         let (patterns, data) = (self.patterns, text.bytes);
         let mut at = 0;
         while let Some(start) = patterns.search.next(data, at) {

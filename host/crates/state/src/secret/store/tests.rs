@@ -39,11 +39,11 @@ fn values_are_kept_replaced_and_removed() {
     assert!(!store.remove("A").expect("none"));
     assert!(!home.path().join("state").exists(), "reading makes no folder");
 
-    let kept = |replaced| Kept { place: Place::File, replaced, warning: None };
+    let kept = |replaced| KeptSecret { place: SecretPlace::File, replaced, warning: None };
     assert_eq!(store.set("B", &value("value of \"b\"")).expect("kept"), kept(false));
     assert_eq!(store.set("A", &value("first value")).expect("kept"), kept(false));
     assert_eq!(store.set("A", &value("second value")).expect("kept"), kept(true));
-    let named = |name: &str| (name.to_owned(), Place::File);
+    let named = |name: &str| (name.to_owned(), SecretPlace::File);
     assert_eq!(store.names().expect("names"), [named("A"), named("B")]);
     assert_eq!(store.value("A").expect("read").expect("a value").expose(), "second value");
     let values = store.values(["B", "C", "A", "B"]).expect("read");
@@ -173,7 +173,7 @@ fn a_keyring_out_of_reach_is_named() {
     fs::create_dir(&store.folder).expect("a folder");
     fs::write(store.file(), r#"{"secrets": {"A": "keyring"}}"#).expect("written");
     mode(&store.file(), 0o600);
-    assert_eq!(store.names().expect("names"), [("A".to_owned(), Place::Keyring)]);
+    assert_eq!(store.names().expect("names"), [("A".to_owned(), SecretPlace::Keyring)]);
     let expected = "the secret A lies in the keyring, which cannot be reached from here \
                     (DBUS_SESSION_BUS_ADDRESS names no session bus); unlock or start the keyring, \
                     or set it again with `toolhost secret set A`";
@@ -181,7 +181,10 @@ fn a_keyring_out_of_reach_is_named() {
     assert_eq!(store.remove("A").expect_err("a refusal").to_string(), expected);
     let kept = store.set("A", &value("12345678")).expect("kept");
     let warning = "the keyring still has the value from before".to_owned();
-    assert_eq!(kept, Kept { place: Place::File, replaced: true, warning: Some(warning) });
+    assert_eq!(
+        kept,
+        KeptSecret { place: SecretPlace::File, replaced: true, warning: Some(warning) }
+    );
     assert!(store.remove("A").expect("removed"));
 }
 
@@ -197,7 +200,7 @@ fn a_keyring_that_fails_gives_way_to_the_file() {
     };
     let warning = |name| {
         let kept = store(name).set("A", &value("12345678")).expect("kept");
-        assert_eq!(kept.place, Place::File);
+        assert_eq!(kept.place, SecretPlace::File);
         kept.warning.expect("a warning")
     };
     let _silent = std::os::unix::net::UnixListener::bind(&path).expect("a socket");

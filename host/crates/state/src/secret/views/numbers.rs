@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use super::{BREAK, Class, Classes, GAP_BYTES_MAX, Grams, Pairs, Text, View, walk_back};
+use super::{
+    BREAK, ByteClass, Classes, DecodedView, GAP_BYTES_MAX, Grams, Pairs, ViewText, walk_back,
+};
 use crate::secret::VALUE_BYTES_MIN;
 
 /// A run of hexadecimal numbers that may have a value in it has at least so many bytes.
@@ -60,7 +62,7 @@ impl Numbers {
     }
 
     /// The runs of hexadecimal numbers that may have a value: their digits in lower case.
-    pub(crate) fn digits(&self, text: Text<'_>, is_last: bool) -> Vec<View> {
+    pub(crate) fn digits(&self, text: ViewText<'_>, is_last: bool) -> Vec<DecodedView> {
         let mut views = Vec::new();
         runs(&self.hexadecimal, text.bytes, DIGITS_MIN, is_last, |run, may_go_on| {
             if self.has_digits(&text.bytes[run.clone()]) {
@@ -82,7 +84,7 @@ impl Numbers {
         let (mut now, mut before) = ((0_u32, 0_usize, 0), (0, 0, 0));
         let mut gap = 0;
         for byte in run {
-            if self.hexadecimal.of(*byte) == Class::Digit {
+            if self.hexadecimal.of(*byte) == ByteClass::Digit {
                 before = now;
                 now.0 = now.0 >> 8 | u32::from(byte.to_ascii_lowercase()) << 24;
                 now.1 += 1;
@@ -105,7 +107,7 @@ impl Numbers {
     }
 
     /// The runs of decimal numbers that may have a value: each number as a byte.
-    pub(crate) fn decimals(&self, text: Text<'_>, is_last: bool) -> Vec<View> {
+    pub(crate) fn decimals(&self, text: ViewText<'_>, is_last: bool) -> Vec<DecodedView> {
         let mut views = Vec::new();
         runs(&self.decimal, text.bytes, DECIMALS_MIN, is_last, |run, may_go_on| {
             if self.has_decimals(&text.bytes[run.clone()]) {
@@ -143,8 +145,8 @@ impl Numbers {
         false
     }
 
-    fn decimals_of(&self, text: Text<'_>, run: Range<usize>, is_last: bool) -> View {
-        let mut view = View { of: run, ..View::default() };
+    fn decimals_of(&self, text: ViewText<'_>, run: Range<usize>, is_last: bool) -> DecodedView {
+        let mut view = DecodedView { of: run, ..DecodedView::default() };
         let (mut bytes, mut origins) = (Vec::new(), Vec::new());
         let mut number: Option<(u32, Range<usize>)> = None;
         let mut gap = 0;
@@ -221,12 +223,12 @@ fn runs(
     }
 }
 
-fn digits_of(classes: &Classes, text: Text<'_>, run: Range<usize>) -> View {
-    let mut view = View { of: run.clone(), ..View::default() };
+fn digits_of(classes: &Classes, text: ViewText<'_>, run: Range<usize>) -> DecodedView {
+    let mut view = DecodedView { of: run.clone(), ..DecodedView::default() };
     let mut gap = 0;
     for place in run {
         let byte = text.bytes[place];
-        if classes.of(byte) == Class::Digit {
+        if classes.of(byte) == ByteClass::Digit {
             view.push(text, byte.to_ascii_lowercase(), place..place + 1);
             gap = 0;
             continue;
