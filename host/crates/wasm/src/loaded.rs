@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::directories::Directory;
 use super::imports::http::not_set;
-use super::instance::{PluginTool, Prepared, Values};
 use super::loader::Candidate;
 use super::optional::PluginHooks;
+use super::plugin::{PluginTool, Prepared, Values};
 use super::rights::{Authority, Given};
 use super::runner::Unrecorded;
 use super::toolchain::Toolchain;

@@ -9,8 +9,8 @@ use wasmtime::component::InstancePre;
 
 use super::bindings::{availability, hooks, schema_override};
 use super::convert::{self, Exported};
-use super::instance::{PluginTool, Prepared, stopped};
 use super::load_error::told;
+use super::plugin::{PluginTool, Prepared, stopped};
 use super::program::Program;
 use super::rights::{Authority, Rights};
 use super::store::{self, Guest, GuestStore};

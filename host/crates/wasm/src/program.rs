@@ -9,11 +9,11 @@ use tokio::sync::OnceCell;
 use super::account::LoadAs;
 use super::convert::Exported;
 use super::imports::script::GuestScript;
-use super::instance::Prepared;
 use super::link::Linked;
 use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded, registration};
 use super::loader::{Candidate, Loader};
+use super::plugin::Prepared;
 use toolhost_core::tool::{Need, Registration, Rejection, ToolSpec};
 
 /// A linked component, and the script it runs, if it is a runner.

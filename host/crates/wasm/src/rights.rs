@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::directories::Directory;
-use super::instance::Values;
+use super::plugin::Values;
 use super::secrets::PluginSecrets;
 use toolhost_core::tool::{Need, ToolSpec};
 use toolhost_policy::capability::{

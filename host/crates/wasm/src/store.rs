@@ -21,10 +21,10 @@ use super::imports::progress::GuestProgress;
 use super::imports::roots::Roots;
 use super::imports::script::GuestScript;
 use super::imports::wasi::{StderrTail, context};
-use super::instance::Prepared;
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };
+use super::plugin::Prepared;
 use super::program::Program;
 use super::rights::Rights;
 use super::secrets::PluginSecrets;
