@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::directories::{self, Directory, DirectoryRules};
+use super::capability::dirs::directories::{self, Directory, DirectoryRules};
+use super::redaction::PluginSecrets;
 use super::rights::Rights;
-use super::secrets::PluginSecrets;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, Refusal};

@@ -1,5 +1,8 @@
 //! From a component's bytes to code, which is compiled once and kept.
 
+pub(crate) mod cache;
+pub(crate) mod worker;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -13,10 +16,9 @@ use tokio::sync::watch;
 use wasmtime::component::Component;
 
 use super::account::{Account, Standing};
-use super::cache::{Cache, Caches, Code};
-use super::compile_worker;
 use super::engine::Engine;
 use super::load_error::{LoadError, internal, shown, uncompiled};
+use cache::{Cache, Caches, Code};
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
@@ -99,15 +101,14 @@ impl Compiler {
     ) -> Result<(), LoadError> {
         let (limits, speed) = (&engine.limits, engine.speed);
         if let Some(program) = &self.program {
-            return compile_worker::compile(program, component, (limits, speed), account, output)
-                .await;
+            return worker::compile(program, component, (limits, speed), account, output).await;
         }
         let stack_bytes_max = limits.stack_bytes_max;
-        let compile = move || compile_worker::precompile(&component, stack_bytes_max, speed);
+        let compile = move || worker::precompile(&component, stack_bytes_max, speed);
         let code = blocking(compile).await?;
         let code = code.map_err(|reason| LoadError::Compile(shown(&reason)))?;
         if code.len() as u64 > limits.code_bytes_max.0 {
-            return Err(LoadError::Compile(compile_worker::too_much_code(limits)));
+            return Err(LoadError::Compile(worker::too_much_code(limits)));
         }
         output.write_all(&code).await.map_err(internal)
     }

@@ -15,12 +15,14 @@ use wasmtime::{
     Strategy,
 };
 
-use super::bindings::{Plugin, script};
+use super::adapter::contract::bindings::{Plugin, script};
+use super::capability::dirs::files;
+use super::capability::{env, http};
 use super::compile::code_hash;
 use super::cpu_isolation::CpuIsolation;
-use super::imports::{environment, errors, files, http};
+use super::instance::Guest;
+use super::instance::errors;
 use super::priority::be_prompt;
-use super::store::Guest;
 use toolhost_core::limits::{Limits, Share};
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::scheduler::{Bounds, Scheduler};
@@ -219,7 +221,7 @@ fn pool(limits: &Limits, instances_max: usize) -> PoolingAllocationConfig {
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    environment::add_to_linker(&mut linker)?;
+    env::add_to_linker(&mut linker)?;
     errors::add_to_linker(&mut linker)?;
     files::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;

@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{SemaphorePermit, watch};
 
 use super::account::Account;
-use super::bindings::PluginPre;
-use super::cache::{Code, InUse};
+use super::adapter::contract::bindings::PluginPre;
+use super::adapter::contract::convert::Exported;
+use super::adapter::contract::{self, Surface};
+use super::compile::cache::{Code, InUse};
 use super::compile::{self, Compiler, Named};
-use super::contract::{self, Surface};
-use super::convert::Exported;
 use super::dev_builds::OwnBuilds;
 use super::engine::Engine;
+use super::instance::Guest;
 use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
 use super::loader::Candidate;
-use super::optional::Optional;
+use super::plugin::questions::Optional;
 use super::read;
-use super::store::Guest;
 
 /// A component that is compiled and linked.
 pub(super) struct Linked {

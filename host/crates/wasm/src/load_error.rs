@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::contract::ContractError;
+use super::adapter::contract::ContractError;
 use super::runner::RunnerError;
 use crate::script::ScriptError;
 use toolhost_core::limits::Limits;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::directories::Directory;
-use super::imports::http::not_set;
+use super::capability::dirs::directories::Directory;
+use super::capability::secrets::inject::not_set;
 use super::loader::Candidate;
-use super::optional::PluginHooks;
+use super::plugin::questions::PluginHooks;
 use super::plugin::{PluginTool, Prepared, Values};
 use super::rights::{Authority, Given};
 use super::runner::Unrecorded;

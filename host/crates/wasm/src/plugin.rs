@@ -1,5 +1,8 @@
 //! One call: a fresh store, a fresh instance, one function, and all of it dropped.
 
+pub(crate) mod program;
+pub(crate) mod questions;
+
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -7,18 +10,18 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 
-use super::bindings::{Plugin, types};
-use super::convert::{self, Exported};
+use super::adapter::contract::bindings::{Plugin, types};
+use super::adapter::contract::convert::{self, Exported};
+use super::capability::dirs::directories::{Directory, DirectoryRules};
+use super::capability::dirs::files::StuckOpens;
 use super::cpu_isolation::Habit;
-use super::directories::{Directory, DirectoryRules};
 use super::engine::Engine;
 use super::guest_time;
-use super::imports::files::StuckOpens;
+use super::instance::{self, Guest, GuestStore, HostCallsExceeded};
 use super::load_error::told;
-use super::program::{LazyProgram, Program};
+use super::redaction::{PluginSecrets, Secrets};
 use super::rights::{Authority, Rights};
-use super::secrets::{PluginSecrets, Secrets};
-use super::store::{self, Guest, GuestStore, HostCallsExceeded};
+use program::{LazyProgram, Program};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::at_length;
 use toolhost_core::scheduler::SourceKey;
@@ -257,7 +260,8 @@ impl PluginTool {
         // The guest, its memory and what it answers: all that may take long.
         let running = async move {
             let made =
-                store::new(&plugin, &program, counting, progress, transfer_bytes_max, rights).await;
+                instance::new(&plugin, &program, counting, progress, transfer_bytes_max, rights)
+                    .await;
             let mut store = made.map_err(|error| {
                 CallError::new(Code::Internal, "a granted directory is gone")
                     .with_log(error.to_string())
@@ -359,7 +363,7 @@ impl Prepared {
             let limits = &plugin.engine.limits;
             let allowed = limits.registration_bytes_max.0;
             let store =
-                store::new(&plugin, &program, counting, None, allowed, Arc::default()).await;
+                instance::new(&plugin, &program, counting, None, allowed, Arc::default()).await;
             let mut store =
                 store.map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
             store.data_mut().registers = true;

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::directories::Directory;
+use super::capability::dirs::directories::Directory;
 use super::plugin::Values;
-use super::secrets::PluginSecrets;
+use super::redaction::PluginSecrets;
 use toolhost_core::tool::{Need, ToolSpec};
 use toolhost_policy::capability::{
     self, Access, Exclusive, Grants, HttpRights, Kind, SecretRights, Sides, VariableGrant,

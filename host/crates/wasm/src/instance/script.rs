@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::bindings::script::{Host, Module};
+use crate::adapter::contract::bindings::script::{Host, Module};
 use crate::engine::Engine;
+use crate::instance::Guest;
 use crate::script::Script;
-use crate::store::Guest;
 use toolhost_core::runtime::MemoryBudget;
 
 /// A script, and what its runner has made of it.

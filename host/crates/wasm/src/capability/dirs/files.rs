@@ -29,8 +29,8 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::roots::Roots;
 use crate::call_log::CallLog;
+use crate::instance::Guest;
 use crate::memory::GuestMemory;
-use crate::store::Guest;
 use listing::{LISTING_BYTES, Listing};
 use streams::{Charged, STREAM_BYTES};
 use stuck::Opening;

@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::bindings::types;
-use super::load_error::LoadError;
+use crate::adapter::contract::bindings::types;
+use crate::load_error::LoadError;
 use toolhost_core::json;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
@@ -36,18 +36,18 @@ const EXAMPLE_BYTES_MAX: usize = 64 << 10;
 
 /// What a plugin registered, checked.
 #[derive(Debug)]
-pub(super) struct Registered {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) specs: Vec<ToolSpec>,
-    pub(super) rejected: Vec<Rejection>,
-    pub(super) needs: Vec<Need>,
-    pub(super) extensions: Vec<(String, String)>,
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) rejected: Vec<Rejection>,
+    pub(crate) needs: Vec<Need>,
+    pub(crate) extensions: Vec<(String, String)>,
 }
 
 impl Registered {
     /// Memory of all schemas as they were read: up to forty times that of their text.
-    pub(super) fn schemas_bytes(&self) -> u64 {
+    pub(crate) fn schemas_bytes(&self) -> u64 {
         let schemas =
             self.specs.iter().flat_map(|spec| [Some(&spec.parameters), spec.output.as_ref()]);
         schemas.flatten().map(json::memory_bytes).sum()
@@ -56,15 +56,15 @@ impl Registered {
 
 /// Which optional interfaces a component exports.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Exported {
-    pub(super) availability: bool,
-    pub(super) schema_override: bool,
-    pub(super) hooks: bool,
+pub(crate) struct Exported {
+    pub(crate) availability: bool,
+    pub(crate) schema_override: bool,
+    pub(crate) hooks: bool,
 }
 
 impl Exported {
     /// Those of a component with these exports.
-    pub(super) fn of(exports: &[String]) -> Exported {
+    pub(crate) fn of(exports: &[String]) -> Exported {
         let has = |interface: &str| {
             let is_it = |name: &String| {
                 name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1."))
@@ -80,7 +80,7 @@ impl Exported {
 }
 
 /// Bytes of all texts of a registration.
-pub(super) fn bytes(registration: &types::Registration) -> u64 {
+pub(crate) fn bytes(registration: &types::Registration) -> u64 {
     let pairs = |pairs: &[(String, String)]| {
         pairs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     };
@@ -106,7 +106,7 @@ pub(super) fn bytes(registration: &types::Registration) -> u64 {
 }
 
 /// Checks a registration.
-pub(super) fn registration(
+pub(crate) fn registration(
     registration: types::Registration,
     exported: Exported,
     limits: &Limits,
@@ -246,7 +246,7 @@ fn need(need: types::Need) -> Need {
 }
 
 /// Checks an output: its size, and that what claims to be JSON is.
-pub(super) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
+pub(crate) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
     for (what, given, allowed) in [
         ("blocks", output.content.len(), BLOCKS_MAX),
         ("extensions", output.extensions.len(), EXTENSIONS_MAX),
@@ -283,7 +283,7 @@ pub(super) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolO
 }
 
 /// The output is larger than allowed; `given` is a number, or words if it is not known.
-pub(super) fn too_large(given: &str, allowed: u64) -> CallError {
+pub(crate) fn too_large(given: &str, allowed: u64) -> CallError {
     let message = format!(
         "stopped: output of {given} bytes exceeds `output_bytes_max` of {allowed}; ask for less"
     );
@@ -307,7 +307,7 @@ fn content(content: types::Content) -> Content {
 }
 
 /// An error of the tool itself. Its text is bounded and sanitised, for a model is to read it.
-pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
+pub(crate) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
     let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
     let sanitised = |message: String| text::sanitized(&bounded(message));
     let error = match error {
@@ -327,7 +327,7 @@ pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError 
 }
 
 /// Cuts a text to `bytes_max` bytes, at the start of a character.
-pub(super) fn bounded(mut text: String, bytes_max: usize) -> String {
+pub(crate) fn bounded(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let mut end = bytes_max.saturating_sub(3);
         while !text.is_char_boundary(end) {

@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::bindings::base::toolhost::plugin::progress::Host;
-use crate::store::Guest;
+use crate::adapter::contract::bindings::base::toolhost::plugin::progress::Host;
+use crate::instance::Guest;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Progress, ProgressSink};

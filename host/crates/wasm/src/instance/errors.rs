@@ -4,7 +4,7 @@
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::p2::bindings::io::error::{self, Host, HostError};
 
-use crate::store::Guest;
+use crate::instance::Guest;
 use toolhost_core::text;
 
 /// Characters of what is said of one error.

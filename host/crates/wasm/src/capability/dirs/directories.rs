@@ -15,9 +15,9 @@ use toolhost_policy::capability::{self, Access, DirGrant, OwnFolder};
 
 /// An open directory and what may be done there.
 #[derive(Clone, Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     handle: Arc<Dir>,
-    pub(super) grant: DirGrant,
+    pub(crate) grant: DirGrant,
     /// Where it is, without links.
     real: PathBuf,
 }
@@ -127,7 +127,7 @@ fn mounts() -> String {
 
 impl Directory {
     /// Opens the directory of a grant, unless it touches a place of the host's own.
-    pub(super) fn open(grant: &DirGrant, rules: &DirectoryRules) -> Result<Directory, String> {
+    pub(crate) fn open(grant: &DirGrant, rules: &DirectoryRules) -> Result<Directory, String> {
         let shown = grant.host.display();
         let failed = |error: std::io::Error| format!("{shown} cannot be granted: {error}");
         let handle = Dir::open_ambient_dir(&grant.host, ambient_authority()).map_err(failed)?;
@@ -144,12 +144,12 @@ impl Directory {
     }
 
     /// The directory, as paths lead into it.
-    pub(super) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> Place<'_> {
         Place { guest: &self.grant.guest, host: &self.grant.host, real: &self.real }
     }
 
     /// Lets a guest see the directory.
-    pub(super) fn preopen(
+    pub(crate) fn preopen(
         &self,
         builder: &mut WasiCtxBuilder,
         access: Access,

@@ -9,7 +9,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 
-use crate::directories::DirectoryRules;
+use crate::capability::dirs::directories::DirectoryRules;
 use crate::rights::Rights;
 use toolhost_policy::capability::paths::{self, Meant, Place};
 

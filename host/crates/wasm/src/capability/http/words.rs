@@ -13,8 +13,8 @@ use wasmtime_wasi_http::p2::bindings::http::types::{
 };
 use wasmtime_wasi_http::{FieldMap, WasiHttpCtxView, WasiHttpView};
 
+use crate::instance::Guest;
 use crate::memory::{BODY_BYTES, fields_bytes};
-use crate::store::Guest;
 
 /// As WASI calls the interface, in the version that wasmtime gives.
 const TYPES: &str = "wasi:http/types@0.2.12";

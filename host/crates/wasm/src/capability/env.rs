@@ -8,7 +8,7 @@ use wasmtime_wasi::cli::{WasiCliCtxView, WasiCliView};
 use wasmtime_wasi::p2::bindings::cli::environment::{self, Host};
 
 use crate::call_log::CallLog;
-use crate::store::Guest;
+use crate::instance::Guest;
 use toolhost_policy::capability::Kind;
 
 /// The variables of a guest.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::bindings::base::toolhost::plugin::kv::{Error, Host};
-use crate::store::Guest;
+use crate::adapter::contract::bindings::base::toolhost::plugin::kv::{Error, Host};
+use crate::instance::Guest;
 use toolhost_policy::capability::Kind;
 use toolhost_state::store::{Kv, StoreError};
 

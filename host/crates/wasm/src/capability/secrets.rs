@@ -1,9 +1,11 @@
 //! `secrets`: which secrets are there, and texts that stand for them. Values never pass here.
 
-use super::http::not_set;
-use crate::bindings::base::toolhost::plugin::secrets::Host;
-use crate::secrets::placeholder;
-use crate::store::Guest;
+pub(crate) mod inject;
+
+use crate::adapter::contract::bindings::base::toolhost::plugin::secrets::Host;
+use crate::instance::Guest;
+use crate::redaction::placeholder;
+use inject::not_set;
 use toolhost_policy::capability::{Kind, check_variable};
 
 impl Guest {

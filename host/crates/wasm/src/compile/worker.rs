@@ -14,10 +14,10 @@ use std::time::Instant;
 use tokio::io::AsyncWrite;
 use wasmparser::{Parser, Payload};
 
-use super::account::{Account, Standing};
-use super::compile::LARGE_BYTES;
-use super::engine::{self, Speed};
-use super::load_error::LoadError;
+use crate::account::{Account, Standing};
+use crate::compile::LARGE_BYTES;
+use crate::engine::{self, Speed};
+use crate::load_error::LoadError;
 use toolhost_core::limits::{Bytes, Limits};
 use toolhost_core::text;
 use toolhost_process::{self as process, Command, Death, End, Streamed};
@@ -38,7 +38,7 @@ const IMAGE_BYTES: u64 = 64 << 10;
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Compiles a component in a process of its own, into `output`.
-pub(super) async fn compile(
+pub(crate) async fn compile(
     program: &Path,
     component: Arc<[u8]>,
     (limits, speed): (&Limits, Speed),
@@ -96,7 +96,7 @@ pub(super) async fn compile(
 }
 
 /// What is said of a component whose code is too large.
-pub(super) fn too_much_code(limits: &Limits) -> String {
+pub(crate) fn too_much_code(limits: &Limits) -> String {
     let Bytes(allowed) = limits.code_bytes_max;
     format!(
         "its code has more than `code_bytes_max` of {allowed} bytes; raise that in toolhost.toml, or build it smaller"
@@ -143,7 +143,7 @@ pub fn compile_here(mut input: impl Read, mut output: impl Write) -> Result<(), 
 }
 
 /// Compiles a component, here and now.
-pub(super) fn precompile(
+pub(crate) fn precompile(
     component: &[u8],
     stack_bytes_max: Bytes,
     speed: Speed,

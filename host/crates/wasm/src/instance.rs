@@ -1,5 +1,11 @@
 //! What belongs to one guest: its authority, its limits, and what it said on the way.
 
+pub(crate) mod errors;
+pub(crate) mod log;
+pub(crate) mod progress;
+pub(crate) mod script;
+pub(crate) mod wasi;
+
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,22 +19,22 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::call_log::CallLog;
+use super::capability::dirs::files::{Files, Names, StuckOpens};
+use super::capability::dirs::roots::Roots;
+use super::capability::http::GuestHttp;
 use super::engine::Running;
-use super::imports::files::{Files, Names, StuckOpens};
-use super::imports::http::GuestHttp;
-use super::imports::log::GuestLog;
-use super::imports::progress::GuestProgress;
-use super::imports::roots::Roots;
-use super::imports::script::GuestScript;
-use super::imports::wasi::{StderrTail, context};
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };
 use super::plugin::Prepared;
-use super::program::Program;
+use super::plugin::program::Program;
+use super::redaction::PluginSecrets;
 use super::rights::Rights;
-use super::secrets::PluginSecrets;
+use log::GuestLog;
+use progress::GuestProgress;
+use script::GuestScript;
 use toolhost_core::tool::{Meter, ProgressSink};
+use wasi::{StderrTail, context};
 
 /// The data of one store.
 pub(super) struct Guest {
@@ -243,7 +249,7 @@ impl Guest {
 pub(super) struct HostCallsExceeded;
 
 // The interface has records only, so there is nothing to implement.
-impl super::bindings::types::Host for Guest {}
+impl super::adapter::contract::bindings::types::Host for Guest {}
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {

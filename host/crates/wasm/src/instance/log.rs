@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::bindings::base::toolhost::plugin::log::{Host, Level};
-use crate::store::Guest;
+use crate::adapter::contract::bindings::base::toolhost::plugin::log::{Host, Level};
+use crate::instance::Guest;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::Meter;

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue};
 use url::form_urlencoded;
 
 use crate::call_log::CallLog;
-use crate::secrets::{PluginSecrets, placeholder};
+use crate::redaction::{PluginSecrets, placeholder};
 use toolhost_core::tool::Refusal;
 use toolhost_policy::capability::{Kind, SecretGrant, Slot, Target, check_variable};
 
@@ -16,7 +16,7 @@ const PLACEHOLDER: &str = "{{secret:";
 /// # Errors
 /// With the reason and the repair: a secret is not set, its way is not safe, two of them have
 /// one slot, or a placeholder stands where nothing takes its place.
-pub(super) fn inject(
+pub(crate) fn inject(
     conduct: &CallLog,
     secrets: &PluginSecrets,
     target: &mut Target,

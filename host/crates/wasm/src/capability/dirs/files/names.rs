@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::{Files, Use};
-use crate::directories::{Directory, DirectoryRules};
+use crate::capability::dirs::directories::{Directory, DirectoryRules};
 use toolhost_policy::capability::paths::{self, Meant, Place};
 use toolhost_policy::capability::{Access, Kind};
 

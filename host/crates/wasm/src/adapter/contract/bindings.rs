@@ -3,7 +3,7 @@
 //! The optional interfaces have worlds of their own, so that a component without them still
 //! fits the bindings of the required world.
 
-pub(super) mod base {
+pub(crate) mod base {
     wasmtime::component::bindgen!({
         world: "plugin",
         path: "../../../wit",
@@ -12,7 +12,7 @@ pub(super) mod base {
     });
 }
 
-pub(super) mod availability {
+pub(crate) mod availability {
     wasmtime::component::bindgen!({
         world: "with-availability",
         path: "../../../wit",
@@ -22,7 +22,7 @@ pub(super) mod availability {
     pub(crate) use exports::toolhost::plugin::availability::GuestIndices;
 }
 
-pub(super) mod schema_override {
+pub(crate) mod schema_override {
     wasmtime::component::bindgen!({
         world: "with-schema-override",
         path: "../../../wit",
@@ -32,7 +32,7 @@ pub(super) mod schema_override {
     pub(crate) use exports::toolhost::plugin::schema_override::GuestIndices;
 }
 
-pub(super) mod hooks {
+pub(crate) mod hooks {
     wasmtime::component::bindgen!({
         world: "with-hooks",
         path: "../../../wit",
@@ -44,7 +44,7 @@ pub(super) mod hooks {
     };
 }
 
-pub(super) mod script {
+pub(crate) mod script {
     wasmtime::component::bindgen!({
         world: "with-script",
         path: "../../../wit",
@@ -54,5 +54,5 @@ pub(super) mod script {
     pub(crate) use self::toolhost::plugin::script::{Host, Module};
 }
 
-pub(super) use base::toolhost::plugin::types;
-pub(super) use base::{Plugin, PluginPre};
+pub(crate) use base::toolhost::plugin::types;
+pub(crate) use base::{Plugin, PluginPre};

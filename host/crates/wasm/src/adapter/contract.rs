@@ -3,11 +3,14 @@
 //! The version is in the import `toolhost:plugin/types@X`, which every toolchain keeps: the
 //! exported functions themselves carry none.
 
+pub(crate) mod bindings;
+pub(crate) mod convert;
+
 use semver::Version;
 use thiserror::Error;
 use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload};
 
-use super::toolchain::Toolchain;
+use crate::toolchain::Toolchain;
 
 /// The contract this host speaks, as `major.minor`: plugins built for any patch of it load.
 pub const KNOWN_CONTRACT: &str = "0.1";
@@ -19,11 +22,11 @@ const EXPORTS_SHOWN_MAX: usize = 5;
 
 /// What a component shows from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Surface {
-    pub(super) contract: Version,
-    pub(super) imports: Vec<String>,
-    pub(super) exports: Vec<String>,
-    pub(super) toolchain: Toolchain,
+pub(crate) struct Surface {
+    pub(crate) contract: Version,
+    pub(crate) imports: Vec<String>,
+    pub(crate) exports: Vec<String>,
+    pub(crate) toolchain: Toolchain,
 }
 
 /// Why a file is no plugin.
@@ -74,7 +77,7 @@ pub fn check(bytes: &[u8]) -> Result<(), ContractError> {
 }
 
 /// Reads the surface of a component.
-pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
     check_magic(bytes)?;
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut toolchain = Toolchain::default();

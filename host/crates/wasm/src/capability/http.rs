@@ -5,7 +5,6 @@
 //! URL, which is then sent as it was read. A refusal reaches the guest as `internal-error`, the
 //! one error of WASI that has a text: it names what was refused and what to do.
 
-mod inject;
 mod redacted;
 pub(crate) mod words;
 
@@ -21,16 +20,15 @@ use wasmtime_wasi_http::{
 };
 
 use crate::call_log::CallLog;
+use crate::capability::secrets::inject;
 use crate::memory::{
     BODY_BYTES, BODY_PIECE_BYTES, Charge, GuestMemory, MemoryRefused, fields_bytes,
 };
-use crate::secrets::PluginSecrets;
+use crate::redaction::PluginSecrets;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Refusal;
 use toolhost_egress::{Body, Client, SendError, Times};
 use toolhost_policy::capability::{HttpRefusal, Kind, Reach, Target, address};
-
-pub(crate) use inject::not_set;
 
 /// What a request takes while it is under way, beside its own words: a task, and what it waits for.
 const REQUEST_BYTES: u64 = 16 << 10;

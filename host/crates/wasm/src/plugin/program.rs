@@ -6,24 +6,24 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::OnceCell;
 
-use super::account::LoadAs;
-use super::convert::Exported;
-use super::imports::script::GuestScript;
-use super::link::Linked;
-use super::load_error::LoadError;
-use super::loaded::{Facts, Loaded, registration};
-use super::loader::{Candidate, Loader};
-use super::plugin::Prepared;
+use crate::account::LoadAs;
+use crate::adapter::contract::convert::Exported;
+use crate::instance::script::GuestScript;
+use crate::link::Linked;
+use crate::load_error::LoadError;
+use crate::loaded::{Facts, Loaded, registration};
+use crate::loader::{Candidate, Loader};
+use crate::plugin::Prepared;
 use toolhost_core::tool::{Need, Registration, Rejection, ToolSpec};
 
 /// A linked component, and the script it runs, if it is a runner.
-pub(super) struct Program {
-    pub(super) linked: Arc<Linked>,
-    pub(super) script: Option<GuestScript>,
+pub(crate) struct Program {
+    pub(crate) linked: Arc<Linked>,
+    pub(crate) script: Option<GuestScript>,
 }
 
 /// The program of a plugin, and how it is loaded if it is not there yet.
-pub(super) struct LazyProgram {
+pub(crate) struct LazyProgram {
     program: OnceCell<Arc<Program>>,
     recorded: Option<RecordedBytes>,
 }
@@ -32,24 +32,24 @@ pub(super) struct LazyProgram {
 pub type OnMisfit = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The bytes that a record speaks of.
-pub(super) struct RecordedBytes {
-    pub(super) loader: Arc<Loader>,
-    pub(super) candidate: Candidate,
-    pub(super) load_as: LoadAs,
-    pub(super) digest: Arc<str>,
-    pub(super) on_misfit: OnMisfit,
+pub(crate) struct RecordedBytes {
+    pub(crate) loader: Arc<Loader>,
+    pub(crate) candidate: Candidate,
+    pub(crate) load_as: LoadAs,
+    pub(crate) digest: Arc<str>,
+    pub(crate) on_misfit: OnMisfit,
 }
 
 impl LazyProgram {
-    pub(super) fn loaded(program: Program) -> LazyProgram {
+    pub(crate) fn loaded(program: Program) -> LazyProgram {
         LazyProgram { program: OnceCell::new_with(Some(Arc::new(program))), recorded: None }
     }
 
-    pub(super) fn recorded(bytes: RecordedBytes) -> LazyProgram {
+    pub(crate) fn recorded(bytes: RecordedBytes) -> LazyProgram {
         LazyProgram { program: OnceCell::new(), recorded: Some(bytes) }
     }
 
-    pub(super) fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.is_some()
     }
 }
@@ -63,7 +63,7 @@ impl Prepared {
     ///
     /// # Cancel safety
     /// Dropping the future stops the load, unless others wait for it.
-    pub(super) async fn program(self: &Arc<Self>) -> Result<Arc<Program>, LoadError> {
+    pub(crate) async fn program(self: &Arc<Self>) -> Result<Arc<Program>, LoadError> {
         let load = || async {
             let Some(bytes) = &self.program.recorded else {
                 return Err(LoadError::Internal("a plugin without a program".to_owned()));

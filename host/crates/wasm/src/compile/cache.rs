@@ -12,9 +12,9 @@ use tempfile::NamedTempFile;
 use thiserror::Error;
 use wasmtime::component::Component;
 
-use super::account::Standing;
-use super::engine::Engine;
-use super::load_error::{LoadError, internal, uncompiled};
+use crate::account::Standing;
+use crate::engine::Engine;
+use crate::load_error::{LoadError, internal, uncompiled};
 use toolhost_core::limits::Limits;
 
 /// A kept component that is used is younger than this, by its time of change; so that a start
@@ -54,41 +54,41 @@ pub enum CacheError {
 
 /// A folder of compiled components that only this user can enter.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     folder: PathBuf,
     /// Of the files, what is in use here.
     in_use: Arc<Mutex<HashMap<PathBuf, Weak<()>>>>,
 }
 
 /// Keeps code from being evicted from its cache, as long as it lives.
-pub(super) type InUse = Arc<()>;
+pub(crate) type InUse = Arc<()>;
 
 /// The folders of compiled components: those of projects that nobody has trusted lie in one of their
 /// own, so that they evict no others.
 #[derive(Clone, Debug)]
-pub(super) struct Caches {
+pub(crate) struct Caches {
     own: Cache,
     untrusted: Cache,
 }
 
 /// A component as code.
-pub(super) struct Code {
-    pub(super) component: Component,
+pub(crate) struct Code {
+    pub(crate) component: Component,
     /// Bytes of the code.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// It lies in a cache.
-    pub(super) in_use: Option<InUse>,
+    pub(crate) in_use: Option<InUse>,
 }
 
 impl Caches {
     /// Opens the folders, and makes them if they do not exist.
-    pub(super) fn open(folder: &Path) -> Result<Caches, CacheError> {
+    pub(crate) fn open(folder: &Path) -> Result<Caches, CacheError> {
         let own = Cache::open(folder)?;
         Ok(Caches { own, untrusted: Cache::open(&folder.join(UNTRUSTED))? })
     }
 
     /// Where code is kept, and how much of it.
-    pub(super) fn of(&self, standing: Standing, limits: &Limits) -> (&Cache, u64) {
+    pub(crate) fn of(&self, standing: Standing, limits: &Limits) -> (&Cache, u64) {
         match standing {
             Standing::User | Standing::Project => (&self.own, limits.cache_bytes_max.0),
             Standing::Untrusted => (&self.untrusted, limits.untrusted_cache_bytes_max.0),
@@ -96,12 +96,12 @@ impl Caches {
     }
 
     /// Tells whether one of them has this code.
-    pub(super) fn have(&self, engine: &Engine, digest: &str) -> bool {
+    pub(crate) fn have(&self, engine: &Engine, digest: &str) -> bool {
         [&self.own, &self.untrusted].iter().any(|cache| cache.path(engine, digest).is_file())
     }
 
     /// The cache with this code, if one has it. What is no stranger's any more moves to the others.
-    pub(super) fn find(&self, engine: &Engine, digest: &str, standing: Standing) -> Option<&Cache> {
+    pub(crate) fn find(&self, engine: &Engine, digest: &str, standing: Standing) -> Option<&Cache> {
         if self.own.path(engine, digest).is_file() {
             return Some(&self.own);
         }
@@ -128,12 +128,12 @@ impl Cache {
         Ok(Cache { folder: folder.to_owned(), in_use: Arc::default() })
     }
 
-    pub(super) fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
+    pub(crate) fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
         self.folder.join(format!("{digest}-{:016x}.{EXTENSION}", engine.code_hash))
     }
 
     /// Says that code is in use, for as long as the returned value lives.
-    pub(super) fn uses(&self, path: PathBuf) -> InUse {
+    pub(crate) fn uses(&self, path: PathBuf) -> InUse {
         let mut in_use = self.in_use();
         in_use.retain(|_, used| used.strong_count() > 0);
         if let Some(used) = in_use.get(&path).and_then(Weak::upgrade) {
@@ -153,7 +153,7 @@ impl Cache {
         reason = "mapping code that this user's own process compiled and put into a folder \
                   which only this user can enter; nothing else is safe to map"
     )]
-    pub(super) fn load(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
+    pub(crate) fn load(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
         // SAFETY: our own compiler wrote the file, in a folder that `open` found to be ours alone.
         // It is whole: it has its name from `keep`, which gives it when the compiler has ended well,
         // with the digest of its source and the hash of this engine; or `keep` has just come to it.
@@ -161,7 +161,7 @@ impl Cache {
     }
 
     /// Keeps code that has come, as far as there is room, and maps it.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         engine: &Engine,
         digest: &str,
@@ -192,7 +192,7 @@ impl Cache {
     }
 
     /// Waits while another process compiles the same, but no longer than that may take.
-    pub(super) async fn turn(
+    pub(crate) async fn turn(
         &self,
         engine: &Engine,
         digest: &str,
@@ -214,12 +214,12 @@ impl Cache {
     }
 
     /// A file for code that is about to come. It is gone when it is dropped, unless it is kept.
-    pub(super) fn begin(&self) -> std::io::Result<NamedTempFile> {
+    pub(crate) fn begin(&self) -> std::io::Result<NamedTempFile> {
         tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)
     }
 
     /// Remembers that a kept component is of use.
-    pub(super) fn touch(path: &Path) -> std::io::Result<()> {
+    pub(crate) fn touch(path: &Path) -> std::io::Result<()> {
         let file = fs::File::open(path)?;
         let (now, modified) = (SystemTime::now(), file.metadata()?.modified()?);
         if now.duration_since(modified).unwrap_or_default() >= UNUSED_MIN {
@@ -289,7 +289,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 /// The turn to compile a component: while one process has it, others wait for its code.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     path: PathBuf,
     _locked: fs::File,
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use wasmtime::component::InstancePre;
 
-use super::bindings::{availability, hooks, schema_override};
-use super::convert::{self, Exported};
-use super::load_error::told;
-use super::plugin::{PluginTool, Prepared, stopped};
-use super::program::Program;
-use super::rights::{Authority, Rights};
-use super::store::{self, Guest, GuestStore};
+use crate::adapter::contract::bindings::{availability, hooks, schema_override};
+use crate::adapter::contract::convert::{self, Exported};
+use crate::instance::{self, Guest, GuestStore};
+use crate::load_error::told;
+use crate::plugin::program::Program;
+use crate::plugin::{PluginTool, Prepared, stopped};
+use crate::rights::{Authority, Rights};
 use toolhost_core::scheduler::Full;
 use toolhost_core::text;
 use toolhost_core::tool::{Decision, HookEvent, HookedCall, HookedOutcome, Hooks, Meter};
@@ -21,15 +21,15 @@ use toolhost_policy::capability;
 
 /// Where the optional interfaces are in a component, if it exports them.
 #[derive(Clone)]
-pub(super) struct Optional {
-    pub(super) availability: Option<availability::GuestIndices>,
-    pub(super) schema_override: Option<schema_override::GuestIndices>,
-    pub(super) hooks: Option<hooks::GuestIndices>,
+pub(crate) struct Optional {
+    pub(crate) availability: Option<availability::GuestIndices>,
+    pub(crate) schema_override: Option<schema_override::GuestIndices>,
+    pub(crate) hooks: Option<hooks::GuestIndices>,
 }
 
 impl Optional {
     /// Absent is no error, another shape is.
-    pub(super) fn find(exported: Exported, pre: &InstancePre<Guest>) -> wasmtime::Result<Optional> {
+    pub(crate) fn find(exported: Exported, pre: &InstancePre<Guest>) -> wasmtime::Result<Optional> {
         let Exported { availability, schema_override, hooks } = exported;
         Ok(Optional {
             availability: availability.then(|| availability::GuestIndices::new(pre)).transpose()?,
@@ -62,7 +62,7 @@ impl Prepared {
         rights: Arc<Rights>,
     ) -> Result<GuestStore, String> {
         let transfer_bytes_max = self.engine.limits.transfer_bytes_max();
-        let store = store::new(self, program, meter, None, transfer_bytes_max, rights).await;
+        let store = instance::new(self, program, meter, None, transfer_bytes_max, rights).await;
         store.map_err(|error| format!("a granted directory is gone: {error}"))
     }
 
@@ -118,7 +118,7 @@ impl Prepared {
 
 impl PluginTool {
     /// Runs `check`, with the tool's own authority.
-    pub(super) async fn run_check(&self, meter: Arc<Meter>) -> Result<(), String> {
+    pub(crate) async fn run_check(&self, meter: Arc<Meter>) -> Result<(), String> {
         let plugin = &self.plugin;
         if !self.spec.has_check || plugin.is_probed {
             // Of what is probed, it is to be seen how far it comes.
@@ -148,7 +148,7 @@ impl PluginTool {
     }
 
     /// Runs `describe`, without any authority: what it sees is in its arguments.
-    pub(super) async fn run_describe(&self, visible: &[String]) -> Result<Option<String>, String> {
+    pub(crate) async fn run_describe(&self, visible: &[String]) -> Result<Option<String>, String> {
         let plugin = &self.plugin;
         if !self.spec.has_dynamic_schema {
             return Ok(None);
@@ -177,7 +177,7 @@ impl PluginTool {
 }
 
 /// The hooks of a component that was granted some.
-pub(super) struct PluginHooks(pub(super) Arc<Prepared>);
+pub(crate) struct PluginHooks(pub(crate) Arc<Prepared>);
 
 /// Asks one function of the interface `hooks`.
 macro_rules! ask {

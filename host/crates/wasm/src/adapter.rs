@@ -1,0 +1,3 @@
+//! How a component becomes tools.
+
+pub(crate) mod contract;
