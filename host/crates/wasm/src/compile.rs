@@ -5,7 +5,6 @@ pub(crate) mod worker;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -184,25 +183,4 @@ fn from_code(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 /// Returns the SHA-256 digest of a component's bytes, as hexadecimal text.
 pub fn digest(bytes: &[u8]) -> Arc<str> {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
-}
-
-/// The hash of everything that has an effect on the code: wasmtime's version, its settings, the CPU.
-pub(super) fn code_hash(engine: &wasmtime::Engine) -> u64 {
-    let mut hasher = StableHasher(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The same in every process, unlike the standard library's hasher of maps.
-struct StableHasher(Sha256);
-
-impl Hasher for StableHasher {
-    fn finish(&self) -> u64 {
-        let digest = self.0.clone().finalize();
-        u64::from_be_bytes(digest[..8].try_into().expect("a SHA-256 digest has 32 bytes"))
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
 }

@@ -22,7 +22,7 @@ use super::call_log::CallLog;
 use super::capability::dirs::files::{Files, Names, StuckOpens};
 use super::capability::dirs::roots::Roots;
 use super::capability::http::GuestHttp;
-use super::engine::Running;
+use super::clock::Running;
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };

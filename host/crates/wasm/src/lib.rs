@@ -7,7 +7,9 @@
 mod account;
 mod adapter;
 mod call_log;
+mod candidate;
 mod capability;
+mod clock;
 mod compile;
 mod cpu_isolation;
 mod dev_builds;
@@ -28,11 +30,12 @@ mod rights;
 mod runner;
 pub mod script;
 mod source;
+mod surface;
 mod toolchain;
 
 pub use account::{LoadAs, Standing};
-pub use adapter::contract::check as check_contract;
-pub use adapter::contract::{ContractError, KNOWN_CONTRACT};
+pub use adapter::contract::{KNOWN_CONTRACT, check as check_contract};
+pub use candidate::Candidate;
 pub use capability::dirs::directories::{
     DirectoryRules, check as check_grant, narrowest as narrowest_directory,
     proposed as proposed_grant,
@@ -42,13 +45,14 @@ pub use compile::digest;
 pub use compile::worker::{COMPILE_COMMAND, compile_here};
 pub use dev_builds::OwnSource;
 pub use engine::EngineError;
-pub use load_error::{LoadError, Phase};
+pub use load_error::{LoadError, Phase, RunnerError};
 pub use loaded::{Facts, Loaded};
-pub use loader::{Candidate, Loader};
+pub use loader::Loader;
 pub use plugin::program::{BuildRecord, OnMisfit};
 pub use read::read_component;
 pub use redaction::Secrets;
-pub use runner::{RUNNER_REPAIR, RunnerError, RunnerPlaces, Unrecorded, check_runner, runner_name};
+pub use runner::{RUNNER_REPAIR, RunnerPlaces, Unrecorded, check_runner, runner_name};
+pub use surface::ContractError;
 pub use toolchain::{Runtime, Toolchain};
 
 /// For benchmarks: what a call costs without the host around it.

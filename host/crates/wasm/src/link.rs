@@ -4,12 +4,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use semver::Version;
 use tokio::sync::{SemaphorePermit, watch};
 
 use super::account::Account;
+use super::adapter::contract;
 use super::adapter::contract::bindings::PluginPre;
 use super::adapter::contract::convert::Exported;
-use super::adapter::contract::{self, Surface};
+use super::candidate::Candidate;
 use super::compile::cache::{Code, InUse};
 use super::compile::{self, Compiler, Named};
 use super::dev_builds::OwnBuilds;
@@ -17,14 +19,15 @@ use super::engine::Engine;
 use super::instance::Guest;
 use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
-use super::loader::Candidate;
 use super::plugin::questions::Optional;
 use super::read;
+use super::surface::{self, Surface};
 
 /// A component that is compiled and linked.
 pub(super) struct Linked {
     pub(super) engine: Arc<Engine>,
     pub(super) digest: Arc<str>,
+    pub(super) contract: Version,
     pub(super) surface: Surface,
     pub(super) exported: Exported,
     pub(super) pre: PluginPre<Guest>,
@@ -66,7 +69,9 @@ impl Links {
         account: &Account<'_>,
     ) -> Result<Arc<Linked>, LoadError> {
         let digest = compile::digest(&bytes);
-        let surface = contract::read(&bytes)?;
+        let surface = surface::read(&bytes)?;
+        // Before anything is compiled.
+        contract::version(&surface)?;
         if let Some(linked) = self.linked(&digest, &surface, account).await? {
             return Ok(linked);
         }
@@ -127,12 +132,14 @@ impl Links {
     ) -> Result<Arc<Linked>, LoadError> {
         account.map(code.bytes)?;
         let misfit = |error: wasmtime::Error| LoadError::Link(load_error::reason(&error));
+        let contract = contract::version(&surface)?;
         let exported = Exported::of(&surface.exports);
         let pre = engine.linker.instantiate_pre(&code.component).map_err(misfit)?;
         let optional = Optional::find(exported, &pre).map_err(misfit)?;
         let pre = PluginPre::new(pre).map_err(misfit)?;
         let (digest_of, _in_use) = (Arc::clone(&digest), code.in_use);
-        let linked = Arc::new(Linked { engine, digest, surface, exported, pre, optional, _in_use });
+        let linked = Linked { engine, digest, contract, surface, exported, pre, optional, _in_use };
+        let linked = Arc::new(linked);
         let mut known = self.known();
         known.retain(|_, linked| linked.strong_count() > 0);
         known.insert(digest_of, Arc::downgrade(&linked));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use super::candidate::Candidate;
 use super::capability::dirs::directories::Directory;
 use super::capability::secrets::inject::not_set;
-use super::loader::Candidate;
 use super::plugin::questions::PluginHooks;
 use super::plugin::{PluginTool, Prepared, Values};
 use super::rights::{Authority, Given};

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::account::{Account, Accounts, LoadAs, Standing};
 use super::adapter::contract::convert::{self, Exported};
+use super::candidate::Candidate;
 use super::capability::dirs::directories::DirectoryRules;
 use super::compile;
 use super::compile::cache::{CacheError, Caches};
@@ -27,6 +28,7 @@ use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::source::Source;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
+use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::scheduler::{SourceKey, Turn};
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, PluginId};
@@ -37,19 +39,6 @@ use toolhost_state::store::Stores;
 
 /// What is shown of a `register` that refuses: the SDKs name what is allowed.
 const REFUSED_CHARS_MAX: usize = 600;
-
-/// A file that may be a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its id.
-    pub id: PluginId,
-    /// The folder it lies in.
-    pub folder: PathBuf,
-    /// The file itself.
-    pub path: PathBuf,
-    /// From where it is read.
-    pub place: Place,
-}
 
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
@@ -98,6 +87,17 @@ impl Loader {
     /// The process ends soon, and is not to wait for the end of idle threads.
     pub fn end_soon(&mut self) {
         self.engine.long.end_soon();
+    }
+
+    /// Tells whether the plugins of a folder that nobody has trusted have used up the time that they
+    /// may take to register: nobody waits for those that are left.
+    pub fn has_registered_too_long(&self, folder: &Path) -> bool {
+        self.accounts.has_registered_too_long(folder)
+    }
+
+    /// What is left of the memory of all guests, for others to take of it too.
+    pub fn memory(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.engine.memory)
     }
 
     /// Keeps compiled components in this folder, which must be this user's alone.
@@ -306,7 +306,7 @@ impl Loader {
         let program = source.program();
         let Source { code, script, digest, bytes, packed, unrecorded } = source;
         let runner = script.as_ref().map(|_| Arc::clone(&code.digest));
-        let Linked { surface, exported, .. } = &*code;
+        let Linked { contract, surface, exported, .. } = &*code;
         let own = self.is_own(candidate, &digest);
         let prepared =
             self.prepare(candidate, *exported, &code.engine, LazyProgram::loaded(program));
@@ -324,7 +324,7 @@ impl Loader {
             facts: Facts {
                 name: registered.name,
                 version: registered.version,
-                contract: surface.contract.clone(),
+                contract: contract.clone(),
                 digest,
                 bytes,
                 imports: surface.imports.clone(),

@@ -24,7 +24,6 @@ use wasmtime_wasi_http::p2::types::{
     HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
 
-use super::loader::Loader;
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::tool::Meter;
@@ -92,13 +91,6 @@ impl Denied {
 #[derive(Debug, thiserror::Error)]
 #[error("the host may hold no more memory for this guest")]
 pub(super) struct MemoryRefused;
-
-impl Loader {
-    /// What is left of the memory of all guests, for others to take of it too.
-    pub fn memory(&self) -> Arc<MemoryBudget> {
-        Arc::clone(&self.engine.memory)
-    }
-}
 
 /// The memory of one guest.
 ///

@@ -8,11 +8,12 @@ use tokio::sync::OnceCell;
 
 use crate::account::LoadAs;
 use crate::adapter::contract::convert::Exported;
+use crate::candidate::Candidate;
 use crate::instance::script::GuestScript;
 use crate::link::Linked;
 use crate::load_error::LoadError;
 use crate::loaded::{Facts, Loaded, registration};
-use crate::loader::{Candidate, Loader};
+use crate::loader::Loader;
 use crate::plugin::Prepared;
 use toolhost_core::tool::{Need, Registration, Rejection, ToolSpec};
 
