@@ -8,18 +8,12 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
-use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
     Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
-use super::adapter::contract::bindings::{Plugin, script};
-use super::capability::dirs::files;
-use super::capability::{env, http};
 use super::clock::{Clock, Running};
 use super::cpu_isolation::CpuIsolation;
-use super::instance::Guest;
-use super::instance::errors;
 use toolhost_core::limits::{Limits, Share};
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::scheduler::{Bounds, Scheduler};
@@ -45,13 +39,12 @@ pub enum Speed {
     OfCompiling,
 }
 
-/// The engine, what guests may import, and what all of them share.
+/// The engine, and what all guests share.
 pub(super) struct Engine {
     pub(super) speed: Speed,
     /// Code of another hash cannot run here.
     pub(super) code_hash: u64,
     pub(super) wasmtime: wasmtime::Engine,
-    pub(super) linker: Linker<Guest>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
     /// Scheduler of guests that run beside calls: checks, descriptions and hooks.
@@ -120,20 +113,8 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let Shared { memory, limits, beside, long, places } = shared;
         let code_hash = code_hash(&wasmtime);
-        let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
-        Ok(Engine {
-            speed,
-            code_hash,
-            wasmtime,
-            linker,
-            memory,
-            limits,
-            beside,
-            long,
-            places,
-            clock,
-        })
+        Ok(Engine { speed, code_hash, wasmtime, memory, limits, beside, long, places, clock })
     }
 
     /// Makes the clock run for a guest, as long as the returned value lives.
@@ -208,22 +189,8 @@ fn pool(limits: &Limits, instances_max: usize) -> PoolingAllocationConfig {
     pool
 }
 
-/// All of WASI 0.2 and its HTTP, since stock Python and JavaScript components import nearly all
-/// of it; what refuses is the context of each store, not the linker.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
-    let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    env::add_to_linker(&mut linker)?;
-    errors::add_to_linker(&mut linker)?;
-    files::add_to_linker(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    http::words::add_to_linker(&mut linker)?;
-    script::WithScript::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
-    Plugin::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
-    Ok(linker)
-}
-
-fn refused(error: wasmtime::Error) -> EngineError {
+/// wasmtime refuses this machine, or what guests are to import.
+pub(super) fn refused(error: wasmtime::Error) -> EngineError {
     EngineError::Refused(format!("{error:#}"))
 }
 

@@ -1,98 +1,138 @@
-//! What belongs to one guest: its authority, its limits, and what it said on the way.
+//! An instance of a component: its store, its memory, and what its handles stand for.
+//!
+//! What belongs to the one call that it runs is apart, in [`CallState`], so that an instance can be
+//! made before its call is known. As long as it has none, its guest has no authority.
 
-pub(crate) mod errors;
-pub(crate) mod log;
-pub(crate) mod progress;
-pub(crate) mod script;
-pub(crate) mod wasi;
+pub(super) mod call;
+mod ended;
+mod errors;
+mod log;
+mod progress;
+pub(super) mod script;
+mod wasi;
 
-use std::collections::HashSet;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use wasmtime::Store;
-use wasmtime::component::ResourceTable;
-use wasmtime::{AsContext, AsContextMut, StoreContext, StoreContextMut};
-use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
+use wasmtime::component::{self, InstancePre, Linker, ResourceTable};
+use wasmtime::{AsContext, AsContextMut, Store, StoreContext, StoreContextMut};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use super::call_log::CallLog;
-use super::capability::dirs::files::{Files, Names, StuckOpens};
-use super::capability::dirs::roots::Roots;
-use super::capability::http::GuestHttp;
-use super::clock::Running;
+use super::engine::Engine;
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };
-use super::plugin::Prepared;
-use super::plugin::program::Program;
-use super::redaction::PluginSecrets;
-use super::rights::Rights;
-use log::GuestLog;
-use progress::GuestProgress;
+use super::rights::NoLongerThere;
+use call::{CallPart, CallSetup, CallState, PartView};
 use script::GuestScript;
-use toolhost_core::tool::{Meter, ProgressSink};
-use wasi::{StderrTail, context};
+use toolhost_core::limits::Limits;
+
+pub(super) use ended::too_large;
 
 /// The data of one store.
 pub(super) struct Guest {
     table: ResourceTable,
-    wasi: WasiCtx,
-    http: WasiHttpCtx,
-    requests: GuestHttp,
-    pub(super) head_bytes_max: usize,
-    pub(super) stderr: StderrTail,
-    pub(super) log: GuestLog,
-    pub(super) progress: GuestProgress,
-    pub(super) memory: Arc<GuestMemory>,
     limiter: MemoryLimiter,
     handles: HandleMemory,
     /// What nobody tells the end of.
     held: Vec<Charge>,
-    pub(super) meter: Arc<Meter>,
-    pub(super) host_calls_max: u64,
-    pub(super) conduct: Arc<CallLog>,
-    pub(super) secrets: Arc<PluginSecrets>,
+    memory: Arc<GuestMemory>,
     /// What it runs, if it is a runner.
-    pub(super) script: Option<GuestScript>,
-    /// It runs `register`.
-    pub(super) registers: bool,
-    stuck_opens: Arc<StuckOpens>,
-    stuck_opens_max: usize,
-    listings: HashSet<u32>,
-    roots: Roots,
-    pub(super) names: Names,
-    is_probed: bool,
-    _clock: Running,
+    script: Option<GuestScript>,
+    engine: Arc<Engine>,
+    /// The call that it runs, as soon as that is known.
+    call: Option<CallState>,
 }
 
-/// A store with its place in the pool.
+/// A store with its place in the pool, and what its component exports.
 ///
 /// wasmtime drops a store's data before it frees what the instance had of the pool, so the place
 /// is no part of the data: it is given back when the store is gone.
-pub(super) struct GuestStore {
+pub(super) struct Instance {
     store: Store<Guest>,
+    exports: Option<component::Instance>,
     // After the store: fields are dropped in their order.
     _place: OwnedSemaphorePermit,
 }
 
-impl Deref for GuestStore {
-    type Target = Store<Guest>;
+/// Links what every guest may import, whatever it was granted.
+///
+/// All of WASI 0.2, since stock Python and JavaScript components import nearly all of it; what refuses
+/// is the context of each call, not the linker.
+pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    errors::add_to_linker(linker)?;
+    log::add_to_linker(linker)?;
+    progress::add_to_linker(linker)?;
+    script::add_to_linker(linker)
+}
 
-    fn deref(&self) -> &Store<Guest> {
-        &self.store
+impl Instance {
+    /// Makes a store for a guest, which has no call yet.
+    ///
+    /// It waits for a place in the pool, which is there but for guests that are about to be dropped.
+    pub(super) async fn open(
+        engine: &Arc<Engine>,
+        script: Option<GuestScript>,
+    ) -> wasmtime::Result<Instance> {
+        let limits = &engine.limits;
+        let place = Arc::clone(&engine.places).acquire_owned().await?;
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES_MAX);
+        let memory = GuestMemory::new(limits, &engine.memory);
+        let guest = Guest {
+            table,
+            limiter: MemoryLimiter::new(&memory, limits),
+            handles: HandleMemory::new(&memory),
+            held: Vec::new(),
+            memory,
+            script,
+            engine: Arc::clone(engine),
+            call: None,
+        };
+        let mut store = Store::new(&engine.wasmtime, guest);
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_max_component_handles(HANDLES_MAX);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        Ok(Instance { store, exports: None, _place: place })
+    }
+
+    /// Gives it the call that it is to run: from here on it has the authority of that.
+    pub(super) fn begin(&mut self, setup: CallSetup) {
+        let fuel = usize::try_from(setup.transfer_bytes_max).unwrap_or(usize::MAX);
+        self.store.set_hostcall_fuel(fuel);
+        let guest = self.store.data_mut();
+        guest.memory.count_for(&setup.meter);
+        guest.call = Some(CallState::new(&guest.engine, setup));
+    }
+
+    /// Makes the instance itself.
+    pub(super) async fn instantiate(&mut self, pre: &InstancePre<Guest>) -> wasmtime::Result<()> {
+        // Its component may run code of its own, and must yield meanwhile.
+        let _clock = self.store.data().engine.run_clock();
+        self.exports = Some(pre.instantiate_async(&mut self.store).await?);
+        Ok(())
+    }
+
+    /// The bounds of its guest.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.store.data().engine.limits
+    }
+
+    /// How long its call may take at most from now on.
+    pub(super) fn time_left(&mut self) -> Duration {
+        self.store.data_mut().call().time_left()
+    }
+
+    /// What its component exports, once it is made.
+    pub(super) fn exports(&self) -> wasmtime::Result<component::Instance> {
+        self.exports.ok_or_else(|| wasmtime::Error::msg("the instance is not made yet"))
     }
 }
 
-impl DerefMut for GuestStore {
-    fn deref_mut(&mut self) -> &mut Store<Guest> {
-        &mut self.store
-    }
-}
-
-impl AsContext for GuestStore {
+impl AsContext for Instance {
     type Data = Guest;
 
     fn as_context(&self) -> StoreContext<'_, Guest> {
@@ -100,77 +140,26 @@ impl AsContext for GuestStore {
     }
 }
 
-impl AsContextMut for GuestStore {
+impl AsContextMut for Instance {
     fn as_context_mut(&mut self) -> StoreContextMut<'_, Guest> {
         self.store.as_context_mut()
     }
 }
 
-/// Makes a store for one guest, with no other authority than its rights.
-///
-/// `transfer_bytes_max` bounds what the guest may hand over in one go, its result included.
-///
-/// It waits for a place in the pool, which is there but for guests that are about to be dropped.
-pub(super) async fn new(
-    plugin: &Prepared,
-    program: &Program,
-    meter: Arc<Meter>,
-    progress: Option<ProgressSink>,
-    transfer_bytes_max: u64,
-    rights: Arc<Rights>,
-) -> wasmtime::Result<GuestStore> {
-    let engine = &program.linked.engine;
-    let limits = &engine.limits;
-    let stderr = StderrTail::new(limits.stderr_bytes_max.as_usize());
-    let mut table = ResourceTable::new();
-    table.set_max_capacity(HANDLES_MAX);
-    let mut http = WasiHttpCtx::new();
-    http.set_field_size_limit(limits.http_head_bytes_max.as_usize());
-    let wasi = context(&stderr, &rights, &plugin.rules)?;
-    let secrets = plugin.secrets();
-    let conduct = CallLog::new(&plugin.id, rights, &secrets, &meter, limits);
-    let memory = GuestMemory::new(limits, &engine.memory, &meter);
-    let place = Arc::clone(&engine.places).acquire_owned().await?;
-    let guest = Guest {
-        table,
-        wasi,
-        http,
-        requests: GuestHttp::new(&conduct, &plugin.client, &secrets, &memory, limits),
-        head_bytes_max: limits.http_head_bytes_max.as_usize(),
-        secrets,
-        script: program.script.clone(),
-        registers: false,
-        stderr,
-        log: GuestLog::new(&plugin.id, limits),
-        progress: GuestProgress::new(progress, limits),
-        limiter: MemoryLimiter::new(&memory, limits),
-        handles: HandleMemory::new(&memory),
-        held: Vec::new(),
-        memory,
-        meter: Arc::clone(&meter),
-        host_calls_max: limits.host_calls_max.0 as u64,
-        conduct,
-        stuck_opens: Arc::clone(&plugin.stuck_opens),
-        stuck_opens_max: limits.stuck_opens_max.0,
-        listings: HashSet::new(),
-        roots: Roots::default(),
-        names: Names::new(&plugin.rules),
-        is_probed: plugin.is_probed,
-        _clock: engine.run_clock(),
-    };
-    let mut store = Store::new(&engine.wasmtime, guest);
-    store.limiter(|guest| &mut guest.limiter);
-    store.set_hostcall_fuel(usize::try_from(transfer_bytes_max).unwrap_or(usize::MAX));
-    store.set_max_component_handles(HANDLES_MAX);
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_async_yield_and_update(1);
-    Ok(GuestStore { store, _place: place })
-}
-
 impl Guest {
+    /// The call that it runs; one without any authority, as long as it has none.
+    pub(super) fn call(&mut self) -> &mut CallState {
+        current(&mut self.call, &self.engine)
+    }
+
     /// What its handles stand for.
     pub(super) fn table(&mut self) -> &mut ResourceTable {
         &mut self.table
+    }
+
+    /// The memory that it and the host for it have taken.
+    pub(super) fn memory(&self) -> &Arc<GuestMemory> {
+        &self.memory
     }
 
     /// Says that what stands behind its handles is about to grow by at most so many bytes.
@@ -195,7 +184,7 @@ impl Guest {
 
     /// Makes room for one handle more, before code of WASI that may make one: where there is no
     /// memory for it, the table is full.
-    fn expect_handle(&mut self) {
+    pub(super) fn expect_handle(&mut self) {
         let most = match self.foretell(HANDLE_BYTES) {
             Ok(()) => HANDLES_MAX,
             Err(MemoryRefused) => 0,
@@ -203,64 +192,47 @@ impl Guest {
         self.table.set_max_capacity(most);
     }
 
-    /// Its files: those of WASI, guarded.
-    pub(super) fn files(&mut self) -> Files<'_> {
-        self.expect_handle();
-        let inner = WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table };
-        Files {
-            inner,
-            conduct: &self.conduct,
-            memory: &self.memory,
-            stuck: &self.stuck_opens,
-            stuck_max: self.stuck_opens_max,
-            listings: &mut self.listings,
-            roots: &mut self.roots,
-            names: &mut self.names,
-            has_names: self.is_probed || self.conduct.rights.may_have_directories(),
-            is_probed: self.is_probed,
-        }
+    /// What a kind of authority keeps of the call, and what stands beside it.
+    pub(super) fn part<P: CallPart>(&mut self) -> PartView<'_, P> {
+        let Guest { table, memory, engine, call, .. } = self;
+        current(call, engine).part(memory, &engine.limits, table)
     }
 
-    /// Tells whether the tool is probed.
-    pub(super) fn is_probed(&self) -> bool {
-        self.is_probed
-    }
-
-    /// Which of two mutually exclusive sides the call is on; empty as long as it is on none.
-    pub(super) fn side(&self) -> String {
-        self.conduct.side()
+    /// The same, and the context of WASI; or why what was granted is not in that.
+    pub(super) fn part_and_wasi<P: CallPart>(
+        &mut self,
+    ) -> (PartView<'_, P>, &mut WasiCtx, Option<&NoLongerThere>) {
+        let Guest { table, memory, engine, call, .. } = self;
+        current(call, engine).part_and_wasi(memory, &engine.limits, table)
     }
 
     /// Counts a call into one of toolhost's own interfaces.
     ///
     /// # Errors
     /// If the guest has made as many as it may; the error ends the guest.
-    pub(super) fn count_host_call(&self) -> wasmtime::Result<()> {
-        if self.meter.count_host_call() >= self.host_calls_max {
+    pub(super) fn count_host_call(&mut self) -> wasmtime::Result<()> {
+        let host_calls_max = self.engine.limits.host_calls_max.0 as u64;
+        if self.call().meter.count_host_call() >= host_calls_max {
             return Err(HostCallsExceeded.into());
         }
         Ok(())
     }
 }
 
+/// The call of a guest; one without any authority, as long as it has none.
+fn current<'a>(call: &'a mut Option<CallState>, engine: &Engine) -> &'a mut CallState {
+    call.get_or_insert_with(|| CallState::new(engine, CallSetup::none()))
+}
+
 /// The guest called the host more often than it may.
 #[derive(Debug, thiserror::Error)]
 #[error("more host calls than `host_calls_max`")]
-pub(super) struct HostCallsExceeded;
-
-// The interface has records only, so there is nothing to implement.
-impl super::adapter::contract::bindings::types::Host for Guest {}
+struct HostCallsExceeded;
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.expect_handle();
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
-
-impl WasiHttpView for Guest {
-    fn http(&mut self) -> WasiHttpCtxView<'_> {
-        self.expect_handle();
-        WasiHttpCtxView { hooks: &mut self.requests, table: &mut self.table, ctx: &mut self.http }
+        let Guest { table, engine, call, .. } = self;
+        WasiCtxView { ctx: current(call, engine).wasi(), table }
     }
 }

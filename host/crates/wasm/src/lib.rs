@@ -25,6 +25,7 @@ mod memory;
 mod plugin;
 mod priority;
 mod read;
+mod recorded;
 mod redaction;
 mod rights;
 mod runner;
@@ -40,6 +41,7 @@ pub use capability::dirs::directories::{
     DirectoryRules, check as check_grant, narrowest as narrowest_directory,
     proposed as proposed_grant,
 };
+pub use capability::secrets::Secrets;
 pub use compile::cache::CacheError;
 pub use compile::digest;
 pub use compile::worker::{COMPILE_COMMAND, compile_here};
@@ -48,9 +50,8 @@ pub use engine::EngineError;
 pub use load_error::{LoadError, Phase, RunnerError};
 pub use loaded::{Facts, Loaded};
 pub use loader::Loader;
-pub use plugin::program::{BuildRecord, OnMisfit};
 pub use read::read_component;
-pub use redaction::Secrets;
+pub use recorded::{BuildRecord, OnMisfit};
 pub use runner::{RUNNER_REPAIR, RunnerPlaces, Unrecorded, check_runner, runner_name};
 pub use surface::ContractError;
 pub use toolchain::{Runtime, Toolchain};

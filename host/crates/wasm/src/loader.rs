@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use super::account::{Account, Accounts, LoadAs, Standing};
-use super::adapter::contract::convert::{self, Exported};
+use super::adapter::{Offers, Registered, bounded};
 use super::candidate::Candidate;
 use super::capability::dirs::directories::DirectoryRules;
+use super::capability::secrets::Secrets;
+use super::capability::{HostMeans, Shares, Values};
 use super::compile;
 use super::compile::cache::{CacheError, Caches};
 use super::dev_builds::OwnSource;
@@ -21,15 +23,14 @@ use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
 use super::loaded::{Facts, Loaded, registration};
 use super::plugin::program::{LazyProgram, Program};
-use super::plugin::{Prepared, Values};
+use super::plugin::{Prepared, Preparing};
 use super::read;
-use super::redaction::Secrets;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
 use super::source::Source;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::MemoryBudget;
-use toolhost_core::scheduler::{SourceKey, Turn};
+use toolhost_core::scheduler::Turn;
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
@@ -71,7 +72,7 @@ impl Loader {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         Ok(Loader {
             stores: Stores::new(None, Arc::clone(&engine.limits)),
-            links: Links::new(Arc::clone(&engine)),
+            links: Links::new(Arc::clone(&engine))?,
             engine,
             own_sources: Vec::new(),
             rules: Arc::default(),
@@ -306,10 +307,9 @@ impl Loader {
         let program = source.program();
         let Source { code, script, digest, bytes, packed, unrecorded } = source;
         let runner = script.as_ref().map(|_| Arc::clone(&code.digest));
-        let Linked { contract, surface, exported, .. } = &*code;
+        let Linked { contract, surface, offers, .. } = &*code;
         let own = self.is_own(candidate, &digest);
-        let prepared =
-            self.prepare(candidate, *exported, &code.engine, LazyProgram::loaded(program));
+        let prepared = self.prepare(candidate, *offers, &code.engine, LazyProgram::loaded(program));
         let prepared = Arc::new(prepared);
         let program = prepared.program().await?;
         let registered = self.register(&prepared, program, &account, meter).await?;
@@ -444,27 +444,27 @@ impl Loader {
     pub(super) fn prepare(
         &self,
         candidate: &Candidate,
-        exported: Exported,
+        offers: Offers,
         engine: &Arc<Engine>,
         program: LazyProgram,
     ) -> Prepared {
         let id = candidate.id.to_string();
-        Prepared {
-            store: self.stores.of(&candidate.folder, &id),
+        let means = HostMeans {
+            folder: &candidate.folder,
+            id: &id,
+            rules: &self.rules,
+            stores: &self.stores,
+            egress: &self.egress,
+        };
+        Prepared::new(Preparing {
+            shares: Shares::new(&means),
             engine: Arc::clone(engine),
             program: Arc::new(program),
-            exported,
+            offers,
             id: id.into(),
-            party: SourceKey::new(),
-            rules: Arc::clone(&self.rules),
-            stuck_opens: Arc::default(),
-            client: self.egress.client(),
-            habit: Arc::default(),
-            is_probed: self.is_probed,
             values: self.values.load_full(),
-            retired: watch::Sender::new(false),
-            authority: OnceLock::new(),
-        }
+            is_probed: self.is_probed,
+        })
     }
 
     pub(super) async fn register(
@@ -473,21 +473,21 @@ impl Loader {
         program: Arc<Program>,
         account: &Account<'_>,
         meter: &Arc<Meter>,
-    ) -> Result<convert::Registered, LoadError> {
+    ) -> Result<Registered, LoadError> {
         let limits = &self.engine.limits;
         let _turn = self.turns.register(account.standing(), account.party()).await?;
         let time_max = account.register_time_left()?;
-        let exported = program.linked.exported;
+        let offers = program.linked.offers;
         let (answer, took) = prepared.register(program, time_max, Arc::clone(meter)).await;
         account.registered(took, answer.is_none());
         let answer = answer.ok_or_else(|| account.registered_too_long(time_max))?;
         let answer = answer.map_err(|error| load_error::of_register(error, limits))?;
         let registration = answer.map_err(|message| {
-            let message = convert::bounded(message, limits.error_bytes_max.as_usize());
+            let message = bounded(message, limits.error_bytes_max.as_usize());
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
         })?;
-        account.hold(convert::bytes(&registration))?;
-        let registered = convert::registration(registration, exported, limits)?;
+        account.hold(registration.bytes())?;
+        let registered = registration.check(offers, limits)?;
         account.hold(registered.schemas_bytes())?;
         Ok(registered)
     }

@@ -1,60 +1,35 @@
-//! The secrets that one plugin was granted: by name for requests, all together for redaction.
+//! Texts of a plugin without the secrets that it was granted, wherever one may stand in them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use toolhost_core::tool::{CallError, Content, ToolOutput};
-use toolhost_policy::capability::SecretGrant;
 use toolhost_state::secret::{Redactor, SecretValue, VALUE_BYTES_MIN};
 
-/// Values of secrets, by name. Shown without the values.
-pub type Secrets = BTreeMap<String, SecretValue>;
-
-/// The text that stands for a secret in its slot.
-pub(super) fn placeholder(name: &str) -> String {
-    format!("{{{{secret:{name}}}}}")
-}
-
-/// The secrets of one plugin, as far as they are set.
+/// What no text of a plugin may show: the values it was granted to use and not to see.
 #[derive(Debug)]
-pub(super) struct PluginSecrets {
-    values: Secrets,
-    redactor: Redactor,
-}
+pub(super) struct Redaction(Redactor);
 
-impl Default for PluginSecrets {
-    fn default() -> PluginSecrets {
-        PluginSecrets { values: Secrets::new(), redactor: Redactor::new(&[]) }
+impl Default for Redaction {
+    fn default() -> Redaction {
+        Redaction::new(&[])
     }
 }
 
-impl PluginSecrets {
-    /// Of all secrets, those that were granted.
-    pub(super) fn new<'a>(
-        all: &Secrets,
-        granted: impl Iterator<Item = &'a SecretGrant>,
-    ) -> PluginSecrets {
-        let granted = granted.filter_map(|grant| all.get_key_value(&grant.name));
-        let values: Secrets = granted.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let named: Vec<(&str, &SecretValue)> =
-            values.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        let redactor = Redactor::new(&named);
-        PluginSecrets { values, redactor }
-    }
-
-    pub(super) fn value(&self, name: &str) -> Option<&SecretValue> {
-        self.values.get(name)
+impl Redaction {
+    /// Takes these values out of texts, each with its name.
+    pub(super) fn new(values: &[(&str, &SecretValue)]) -> Redaction {
+        Redaction(Redactor::new(values))
     }
 
     pub(super) fn redactor(&self) -> &Redactor {
-        &self.redactor
+        &self.0
     }
 
     /// Takes every value out of a text.
     pub(super) fn redact(&self, text: &mut String) {
-        if let Cow::Owned(redacted) = self.redactor.text(text) {
+        if let Cow::Owned(redacted) = self.0.text(text) {
             *text = redacted;
         }
     }
@@ -110,7 +85,7 @@ impl PluginSecrets {
             }
             _ => return None,
         };
-        match self.redactor.bytes(&bytes) {
+        match self.0.bytes(&bytes) {
             Cow::Owned(redacted) => Some(String::from_utf8_lossy(&redacted).into_owned()),
             Cow::Borrowed(_) => None,
         }
@@ -125,7 +100,7 @@ impl PluginSecrets {
 
     /// Takes every value out of an output.
     pub(super) fn redact_output(&self, output: &mut ToolOutput) {
-        if self.redactor.is_empty() {
+        if self.0.is_empty() {
             return;
         }
         for block in &mut output.content {
@@ -134,7 +109,7 @@ impl PluginSecrets {
                 Content::Json(text) => self.redact_json(text),
                 Content::Image { data, media_type } | Content::Audio { data, media_type } => {
                     self.redact(media_type);
-                    if let Cow::Owned(redacted) = self.redactor.bytes(data) {
+                    if let Cow::Owned(redacted) = self.0.bytes(data) {
                         *data = redacted;
                     }
                 }

@@ -6,40 +6,124 @@
 //! one error of WASI that has a text: it names what was refused and what to do.
 
 mod redacted;
-pub(crate) mod words;
+mod words;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use wasmtime::component::Linker;
 use wasmtime_wasi_http::{
-    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
-    WasiHttpHooks,
+    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
+    WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
+use super::secrets::{SecretRight, inject};
+use super::{Asker, Given, HostMeans, KindRights, Provider, Share};
 use crate::call_log::CallLog;
-use crate::capability::secrets::inject;
+use crate::instance::Guest;
+use crate::instance::call::{CallBasics, CallPart};
 use crate::memory::{
     BODY_BYTES, BODY_PIECE_BYTES, Charge, GuestMemory, MemoryRefused, fields_bytes,
 };
-use crate::redaction::PluginSecrets;
-use toolhost_core::limits::Limits;
-use toolhost_core::tool::Refusal;
+use crate::rights::Right;
+use toolhost_core::tool::{Held, Refusal};
 use toolhost_egress::{Body, Client, SendError, Times};
-use toolhost_policy::capability::{HttpRefusal, Kind, Reach, Target, address};
+use toolhost_policy::capability::{HttpRefusal, HttpRights, Kind, Reach, Target, address};
 
 /// What a request takes while it is under way, beside its own words: a task, and what it waits for.
 const REQUEST_BYTES: u64 = 16 << 10;
 /// What TLS keeps for a connection.
 const TLS_BYTES: u64 = 64 << 10;
 
+/// Provides requests.
+pub(super) struct HttpProvider;
+
+/// The requests that one tool may send.
+#[derive(Default)]
+struct HttpRight {
+    rights: HttpRights,
+    /// The plugin's own connections, so that it never uses one that another's rights opened.
+    client: Option<Arc<Client>>,
+}
+
+impl Provider for HttpProvider {
+    fn kind(&self) -> Kind {
+        Kind::HTTP
+    }
+
+    /// All of it is linked, since stock components import it; without a grant it refuses.
+    fn link(&self, linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+        words::add_to_linker(linker)
+    }
+
+    fn share(&self, means: &HostMeans<'_>) -> Option<Share> {
+        Some(Arc::new(means.egress.client()))
+    }
+
+    fn grant(&self, askers: &[Asker<'_>], given: &Given<'_>) -> KindRights {
+        let client = given.shares.get::<Client>();
+        KindRights::new(askers, |asker| HttpRight {
+            rights: HttpRights::new(asker.needs, asker.tool, given.grants.of()),
+            client: client.clone(),
+        })
+    }
+}
+
+impl Right for HttpRight {
+    fn kind(&self) -> Kind {
+        Kind::HTTP
+    }
+
+    fn is_held(&self) -> bool {
+        !self.rights.is_empty()
+    }
+
+    fn tell(&self, held: &mut Held) {
+        held.http = self.is_held();
+    }
+}
+
+impl fmt::Debug for HttpRight {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("HttpRight").field("rights", &self.rights).finish_non_exhaustive()
+    }
+}
+
+/// What one call keeps of its requests.
+struct HttpPart {
+    ctx: WasiHttpCtx,
+    requests: GuestHttp,
+    head_bytes_max: usize,
+}
+
+impl CallPart for HttpPart {
+    fn new(call: &CallBasics<'_>) -> HttpPart {
+        let head_bytes_max = call.limits.http_head_bytes_max.as_usize();
+        let mut ctx = WasiHttpCtx::new();
+        ctx.set_field_size_limit(head_bytes_max);
+        HttpPart { ctx, requests: GuestHttp::new(call), head_bytes_max }
+    }
+}
+
+impl WasiHttpView for Guest {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.expect_handle();
+        let view = self.part::<HttpPart>();
+        let HttpPart { ctx, requests, .. } = view.part;
+        WasiHttpCtxView { hooks: requests, table: view.table, ctx }
+    }
+}
+
 /// What a guest sends requests by.
-pub(crate) struct GuestHttp {
-    conduct: Arc<CallLog>,
-    client: Client,
-    secrets: Arc<PluginSecrets>,
+struct GuestHttp {
+    call_log: Arc<CallLog>,
+    right: Arc<HttpRight>,
+    secrets: Arc<SecretRight>,
     sent: AtomicUsize,
     sent_max: usize,
     at_once: Arc<Semaphore>,
@@ -65,17 +149,12 @@ struct Decided {
 }
 
 impl GuestHttp {
-    pub(crate) fn new(
-        conduct: &Arc<CallLog>,
-        client: &Client,
-        secrets: &Arc<PluginSecrets>,
-        memory: &Arc<GuestMemory>,
-        limits: &Limits,
-    ) -> GuestHttp {
+    fn new(call: &CallBasics<'_>) -> GuestHttp {
+        let CallBasics { call_log, memory, limits, .. } = call;
         GuestHttp {
-            conduct: Arc::clone(conduct),
-            client: client.clone(),
-            secrets: Arc::clone(secrets),
+            call_log: Arc::clone(call_log),
+            right: call_log.rights.get(),
+            secrets: call_log.rights.get(),
             sent: AtomicUsize::new(0),
             sent_max: limits.http_requests_max.0,
             at_once: Arc::new(Semaphore::new(limits.http_requests_at_once_max.0)),
@@ -94,16 +173,18 @@ impl GuestHttp {
         let mut target = Target::new(parts.method.as_str(), &parts.uri.to_string())
             .map_err(|problem| refused(format!("the request cannot be sent: {problem}")))?;
         let what = target.to_string();
-        let reach = self.conduct.rights.http.decide(&target).map_err(|why| {
+        let reach = self.right.rights.decide(&target).map_err(|why| {
             refused(match why {
                 HttpRefusal::NotGranted => {
-                    let grant = self.conduct.rights.http.suggestion(&target);
-                    self.conduct.not_granted(Kind::HTTP, &grant, &what)
+                    let grant = self.right.rights.suggestion(&target);
+                    self.call_log.not_granted(Kind::HTTP, &grant, &what)
                 }
-                HttpRefusal::NotAsked => self.conduct.not_asked(Kind::HTTP, &target.grant(), &what),
+                HttpRefusal::NotAsked => {
+                    self.call_log.not_asked(Kind::HTTP, &target.grant(), &what)
+                }
             })
         })?;
-        if let Some(closed) = self.conduct.closed(Kind::HTTP, &what) {
+        if let Some(closed) = self.call_log.closed(Kind::HTTP, &what) {
             return Err(refused(closed));
         }
         if self.sent.fetch_add(1, Ordering::Relaxed) >= self.sent_max {
@@ -112,9 +193,9 @@ impl GuestHttp {
                 "{what} is refused: a call sends at most `http_requests_max` of {allowed} requests"
             )));
         }
-        inject::inject(&self.conduct, &self.secrets, &mut target, &mut parts.headers)
+        inject::inject(&self.call_log, &self.secrets, &mut target, &mut parts.headers)
             .map_err(refused)?;
-        if !self.secrets.redactor().is_empty() {
+        if !self.call_log.redaction().redactor().is_empty() {
             never_encoded(&mut parts.headers);
         }
         // The very URL that was decided about, normalised.
@@ -123,9 +204,9 @@ impl GuestHttp {
             .as_str()
             .parse()
             .map_err(|_| refused(format!("{what} cannot be sent: its URL is none")))?;
-        self.conduct.touch(Kind::HTTP);
+        self.call_log.touch(Kind::HTTP);
         // The path is the plugin's own business, and may hold what is nobody's.
-        self.conduct.used(Kind::HTTP, &format!("{} {}", parts.method, target.grant()));
+        self.call_log.used(Kind::HTTP, &format!("{} {}", parts.method, target.grant()));
         let body = body.map_err(|error| SendError::RequestBody { reason: error.to_string() });
         Ok(Decided {
             request: http::Request::from_parts(parts, body.boxed_unsync()),
@@ -201,8 +282,8 @@ impl WasiHttpHooks for GuestHttp {
         let words = fields_bytes(request.headers()) + request.uri().to_string().len() as u64;
         let held = charge(&self.memory, words + BODY_BYTES + REQUEST_BYTES);
         let decided = self.decide(request, options);
-        let (client, conduct) = (self.client.clone(), Arc::clone(&self.conduct));
-        let (secrets, at_once) = (Arc::clone(&self.secrets), Arc::clone(&self.at_once));
+        let (right, call_log) = (Arc::clone(&self.right), Arc::clone(&self.call_log));
+        let at_once = Arc::clone(&self.at_once);
         let (memory, exchange_bytes) = (Arc::clone(&self.memory), self.exchange_bytes);
         Box::new(async move {
             let held = held?;
@@ -210,13 +291,17 @@ impl WasiHttpHooks for GuestHttp {
             // The semaphore is never closed. The turn ends with the response's body.
             let turn = at_once.acquire_owned().await;
             let held = [held, charge(&memory, exchange_bytes)?];
+            // Whoever may send anything has one.
+            let client = right.client.as_ref().ok_or(Error::InternalError(None))?;
             let sent = client.send(request, reach, times).await;
-            let response = sent.map_err(|error| failed(error, &target, &conduct, &secrets))?;
-            if !secrets.redactor().is_empty() {
+            let response =
+                sent.map_err(|error| failed(error, &target, &call_log, &right.rights))?;
+            let redactor = call_log.redaction().redactor();
+            if !redactor.is_empty() {
                 whole_and_unpacked(&response)?;
             }
             let held = Turn { _turn: turn, _held: held };
-            let response = redacted::response(response, secrets.redactor(), held);
+            let response = redacted::response(response, redactor, held);
             let nothing: HttpFuture<()> = Box::new(async { Ok(()) });
             Ok((response, nothing))
         })
@@ -232,29 +317,29 @@ fn charge(memory: &Arc<GuestMemory>, bytes: u64) -> Result<Charge, Error> {
 }
 
 /// Why a request has no response, as WASI says it.
-fn failed(error: SendError, target: &Target, conduct: &CallLog, secrets: &PluginSecrets) -> Error {
+fn failed(error: SendError, target: &Target, call_log: &CallLog, rights: &HttpRights) -> Error {
     let mut text = error.to_string();
-    secrets.redact(&mut text);
+    call_log.redaction().redact(&mut text);
     match error {
         SendError::AddressRefused { address, kind, .. } => {
             tracing::info!("{text}");
             let is_name = matches!(target.host(), url::Host::Domain(_));
             let grant = match address::least(address) {
                 Some(Reach::Public | Reach::Private) if is_name => {
-                    Some(format!("{} private", conduct.rights.http.suggestion(target)))
+                    Some(format!("{} private", rights.suggestion(target)))
                 }
-                Some(_) if !is_name => Some(conduct.rights.http.suggestion(target)),
+                Some(_) if !is_name => Some(rights.suggestion(target)),
                 _ => None,
             };
             let repair = match &grant {
                 Some(grant) => format!(
                     "if that is meant, run `toolhost grant {} {}`",
-                    conduct.words(),
+                    call_log.words(),
                     Kind::HTTP.flag_for(grant)
                 ),
                 None => "no grant of this name reaches it".to_owned(),
             };
-            Error::InternalError(Some(conduct.refuse(Refusal {
+            Error::InternalError(Some(call_log.refuse(Refusal {
                 what: target.to_string(),
                 // Which address it is, is for the log: names of a network are its own business.
                 why: format!("is refused, since its host has an address that is {kind}"),

@@ -11,7 +11,7 @@ use toolhost_core::text;
 const WORDS_CHARS_MAX: usize = 500;
 
 /// The errors of a guest's streams.
-pub(crate) struct Errors<'a>(&'a mut ResourceTable);
+struct Errors<'a>(&'a mut ResourceTable);
 
 struct HasErrors;
 
@@ -20,7 +20,7 @@ impl HasData for HasErrors {
 }
 
 /// Puts these errors in the place of WASI's own.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     error::add_to_linker::<Guest, HasErrors>(linker, |guest| Errors(guest.table()))?;
     linker.allow_shadowing(false);

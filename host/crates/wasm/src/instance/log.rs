@@ -1,18 +1,31 @@
 //! `log`: lines of a guest for the host's log, bounded and made safe to show.
 
-use std::sync::Arc;
+use wasmtime::component::{HasSelf, Linker};
 
-use crate::adapter::contract::bindings::base::toolhost::plugin::log::{Host, Level};
-use crate::instance::Guest;
+use super::Guest;
+use bindings::toolhost::plugin::log::{self, Host, Level};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::Meter;
 
+mod bindings {
+    wasmtime::component::bindgen!({
+        interfaces: "import toolhost:plugin/log@0.1.0;",
+        path: "../../../wit",
+        imports: { default: trappable },
+    });
+}
+
 /// Characters of one line; what is longer is cut.
 const LINE_CHARS_MAX: usize = 4_096;
 
+/// Links the interface.
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    log::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
+}
+
 /// What is left of a call's share of the log.
-pub(crate) struct GuestLog {
+pub(super) struct GuestLog {
     plugin: String,
     lines_left: usize,
     bytes_left: usize,
@@ -20,7 +33,7 @@ pub(crate) struct GuestLog {
 }
 
 impl GuestLog {
-    pub(crate) fn new(plugin: &str, limits: &Limits) -> GuestLog {
+    pub(super) fn new(plugin: &str, limits: &Limits) -> GuestLog {
         GuestLog {
             plugin: plugin.to_owned(),
             lines_left: limits.log_lines_max.0,
@@ -78,11 +91,11 @@ impl Drop for GuestLog {
 impl Host for Guest {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.count_host_call()?;
-        let (meter, mut message) = (Arc::clone(&self.meter), message);
-        if self.log.has_room(&message) {
-            self.secrets.redact(&mut message);
+        let (call, mut message) = (self.call(), message);
+        if call.lines.has_room(&message) {
+            call.call_log.redaction().redact(&mut message);
         }
-        self.log.write(level, &message, &meter);
+        call.lines.write(level, &message, &call.meter);
         Ok(())
     }
 }

@@ -9,18 +9,32 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
+use wasmtime::component::{HasSelf, Linker};
 
-use crate::adapter::contract::bindings::base::toolhost::plugin::progress::Host;
-use crate::instance::Guest;
+use super::Guest;
+use bindings::toolhost::plugin::progress::{self, Host};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Progress, ProgressSink};
 
+mod bindings {
+    wasmtime::component::bindgen!({
+        interfaces: "import toolhost:plugin/progress@0.1.0;",
+        path: "../../../wit",
+        imports: { default: trappable },
+    });
+}
+
 /// Characters of one message; what is longer is cut.
 const MESSAGE_CHARS_MAX: usize = 512;
 
+/// Links the interface.
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    progress::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
+}
+
 /// The reports of one call. Dropping it passes on the last.
-pub(crate) struct GuestProgress {
+pub(super) struct GuestProgress {
     /// None if nobody hears of them.
     paced: Option<Arc<Paced>>,
     /// The runtime of the call; a guest that runs long is on another.
@@ -43,7 +57,7 @@ struct State {
 }
 
 impl GuestProgress {
-    pub(crate) fn new(sink: Option<ProgressSink>, limits: &Limits) -> GuestProgress {
+    pub(super) fn new(sink: Option<ProgressSink>, limits: &Limits) -> GuestProgress {
         let per_second_max = u32::try_from(limits.progress_per_second_max.0).unwrap_or(u32::MAX);
         let interval = Duration::from_secs(1).checked_div(per_second_max);
         let state = Mutex::new(State { waiting: None, next: Instant::now() });
@@ -111,11 +125,12 @@ impl Host for Guest {
         message: Option<String>,
     ) -> wasmtime::Result<()> {
         self.count_host_call()?;
+        let call = self.call();
         let message = message.map(|mut message| {
-            self.secrets.redact(&mut message);
+            call.call_log.redaction().redact(&mut message);
             text::cut(&message, MESSAGE_CHARS_MAX)
         });
-        self.progress.report(Progress { done, total, message });
+        call.progress.report(Progress { done, total, message });
         Ok(())
     }
 }

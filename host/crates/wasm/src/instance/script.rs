@@ -3,11 +3,26 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::adapter::contract::bindings::script::{Host, Module};
+use wasmtime::component::{HasSelf, Linker};
+
+use super::Guest;
 use crate::engine::Engine;
-use crate::instance::Guest;
 use crate::script::Script;
+use bindings::toolhost::plugin::script::{self, Host, Module};
 use toolhost_core::runtime::MemoryBudget;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        interfaces: "import toolhost:plugin/script@0.1.0;",
+        path: "../../../wit",
+        imports: { default: trappable },
+    });
+}
+
+/// Links the interface.
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    script::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
+}
 
 /// A script, and what its runner has made of it.
 #[derive(Clone, Debug)]
@@ -66,13 +81,15 @@ impl Host for Guest {
     fn keep(&mut self, data: Vec<u8>) -> wasmtime::Result<bool> {
         self.count_host_call()?;
         // What a call makes of the modules may be the caller's doing.
-        let of = self.script.as_ref().filter(|_| self.registers);
+        let registers = self.call().registers;
+        let of = self.script.as_ref().filter(|_| registers);
         Ok(of.is_some_and(|of| of.keep(data)))
     }
 
     fn kept(&mut self) -> wasmtime::Result<Option<Vec<u8>>> {
         self.count_host_call()?;
-        let kept = self.script.as_ref().filter(|_| !self.registers).and_then(|of| of.kept.get());
+        let registers = self.call().registers;
+        let kept = self.script.as_ref().filter(|_| !registers).and_then(|of| of.kept.get());
         Ok(kept.map(|kept| kept.bytes.clone()))
     }
 }

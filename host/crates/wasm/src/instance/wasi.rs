@@ -1,7 +1,6 @@
 //! WASI as every guest gets it: all of it is linked, and without a grant each part refuses.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -9,22 +8,16 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 
-use crate::capability::dirs::directories::DirectoryRules;
-use crate::rights::Rights;
-use toolhost_policy::capability::paths::{self, Meant, Place};
+use crate::rights::{NoLongerThere, Rights};
 
 /// Random bytes in one request.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// How much a guest may write to stderr in one go.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A context with what is allowed and no other files or variables, no arguments, no network;
-/// stdin is at its end, stdout goes nowhere, and the tail of stderr is kept.
-pub(crate) fn context(
-    stderr: &StderrTail,
-    rights: &Rights,
-    rules: &DirectoryRules,
-) -> wasmtime::Result<WasiCtx> {
+/// A context without files, variables, arguments and network; stdin is at its end, stdout goes
+/// nowhere, and the tail of stderr is kept.
+pub(super) fn base(stderr: &StderrTail) -> WasiCtxBuilder {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stderr(stderr.clone())
@@ -32,48 +25,30 @@ pub(crate) fn context(
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .max_random_size(RANDOM_BYTES_MAX);
-    // Who may use none need not know either.
-    let working = rules.working.as_deref().filter(|_| rights.may_have_directories());
-    if let Some(working) = working.and_then(Path::to_str) {
-        builder.initial_cwd(seen(working, rights));
-    }
-    for (directory, access) in &rights.directories {
-        directory.preopen(&mut builder, *access)?;
-    }
-    for (name, value) in &rights.variables {
-        builder.env(name, value);
-    }
-    Ok(builder.build())
+    builder
 }
 
-/// The working directory by the name that a guest sees it by.
-fn seen(working: &str, rights: &Rights) -> String {
-    let places: Vec<Place<'_>> =
-        rights.directories.iter().map(|(directory, _)| directory.place()).collect();
-    match paths::lead(working, Meant::Absolute, None, &places) {
-        Some((place, below)) => match places[place].guest {
-            guest if guest.starts_with('/') => paths::whole(&below, guest),
-            guest if guest.split('/').all(|name| name == ".") => paths::whole(&below, "/"),
-            _ => working.to_owned(),
-        },
-        None => working.to_owned(),
-    }
+/// The same with what is allowed.
+pub(super) fn context(stderr: &StderrTail, rights: &Rights) -> Result<WasiCtx, NoLongerThere> {
+    let mut builder = base(stderr);
+    rights.open(&mut builder)?;
+    Ok(builder.build())
 }
 
 /// The last bytes a guest wrote to stderr: where panics of Rust and tracebacks of Python go.
 #[derive(Clone)]
-pub(crate) struct StderrTail {
+pub(super) struct StderrTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
     bytes_max: usize,
 }
 
 impl StderrTail {
-    pub(crate) fn new(bytes_max: usize) -> StderrTail {
+    pub(super) fn new(bytes_max: usize) -> StderrTail {
         StderrTail { bytes: Arc::default(), bytes_max }
     }
 
     /// What was written last, as text; empty if nothing was.
-    pub(crate) fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let (front, back) = bytes.as_slices();
         String::from_utf8_lossy(&[front, back].concat()).trim().to_owned()

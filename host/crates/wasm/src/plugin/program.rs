@@ -6,16 +6,14 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::OnceCell;
 
-use crate::account::LoadAs;
-use crate::adapter::contract::convert::Exported;
-use crate::candidate::Candidate;
+use super::Prepared;
+use crate::adapter::GuestQuestion;
+use crate::instance::Instance;
+use crate::instance::call::CallSetup;
 use crate::instance::script::GuestScript;
 use crate::link::Linked;
 use crate::load_error::LoadError;
-use crate::loaded::{Facts, Loaded, registration};
-use crate::loader::Loader;
-use crate::plugin::Prepared;
-use toolhost_core::tool::{Need, Registration, Rejection, ToolSpec};
+use toolhost_core::tool::{CallError, Code};
 
 /// A linked component, and the script it runs, if it is a runner.
 pub(crate) struct Program {
@@ -26,19 +24,16 @@ pub(crate) struct Program {
 /// The program of a plugin, and how it is loaded if it is not there yet.
 pub(crate) struct LazyProgram {
     program: OnceCell<Arc<Program>>,
-    recorded: Option<RecordedBytes>,
+    recorded: Option<Box<dyn LoadLater>>,
 }
 
-/// Whoever wants to hear that bytes are not what was recorded of them.
-pub type OnMisfit = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
-
-/// The bytes that a record speaks of.
-pub(crate) struct RecordedBytes {
-    pub(crate) loader: Arc<Loader>,
-    pub(crate) candidate: Candidate,
-    pub(crate) load_as: LoadAs,
-    pub(crate) digest: Arc<str>,
-    pub(crate) on_misfit: OnMisfit,
+/// Loads a program that is recorded.
+pub(crate) trait LoadLater: Send + Sync {
+    /// Loads it, for the plugin that it is of.
+    fn load<'a>(
+        &'a self,
+        plugin: &'a Arc<Prepared>,
+    ) -> BoxFuture<'a, Result<Arc<Program>, LoadError>>;
 }
 
 impl LazyProgram {
@@ -46,12 +41,39 @@ impl LazyProgram {
         LazyProgram { program: OnceCell::new_with(Some(Arc::new(program))), recorded: None }
     }
 
-    pub(crate) fn recorded(bytes: RecordedBytes) -> LazyProgram {
-        LazyProgram { program: OnceCell::new(), recorded: Some(bytes) }
+    pub(crate) fn recorded(later: impl LoadLater + 'static) -> LazyProgram {
+        LazyProgram { program: OnceCell::new(), recorded: Some(Box::new(later)) }
     }
 
     pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.is_some()
+    }
+}
+
+impl Program {
+    /// Asks something of a fresh instance, which is dropped with the answer.
+    ///
+    /// # Errors
+    /// If the guest was stopped, or crashed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the guest.
+    pub(crate) async fn ask<T>(
+        &self,
+        setup: CallSetup,
+        question: GuestQuestion<T>,
+    ) -> Result<T, CallError> {
+        let Linked { engine, pre, .. } = &*self.linked;
+        let opened = Instance::open(engine, self.script.clone()).await;
+        let mut instance =
+            opened.map_err(|error| CallError::new(Code::Internal, error.to_string()))?;
+        // Code that a component runs as it is made has the authority of the call.
+        instance.begin(setup);
+        let answer = match instance.instantiate(pre).await {
+            Ok(()) => question(&mut instance).await,
+            Err(error) => Err(error),
+        };
+        instance.ended(answer)
     }
 }
 
@@ -66,117 +88,11 @@ impl Prepared {
     /// Dropping the future stops the load, unless others wait for it.
     pub(crate) async fn program(self: &Arc<Self>) -> Result<Arc<Program>, LoadError> {
         let load = || async {
-            let Some(bytes) = &self.program.recorded else {
-                return Err(LoadError::Internal("a plugin without a program".to_owned()));
-            };
-            let loaded = bytes.loader.load_recorded(bytes, self).await;
-            if loaded.is_err() {
-                (bytes.on_misfit)().await;
+            match &self.program.recorded {
+                Some(later) => later.load(self).await,
+                None => Err(LoadError::Internal("a plugin without a program".to_owned())),
             }
-            loaded
         };
         self.program.program.get_or_try_init(load).await.cloned()
-    }
-}
-
-/// What is recorded of a build, so that it can be published before it is loaded.
-#[derive(Clone, Debug)]
-pub struct BuildRecord {
-    /// What is known of it besides its tools.
-    pub facts: Facts,
-    /// The digest of the runner that runs it, if it is a script.
-    pub runner: Option<Arc<str>>,
-    /// What its tools registered.
-    pub tools: Vec<ToolSpec>,
-    /// What it asks for.
-    pub needs: Vec<Need>,
-    /// What it declared that is no tool.
-    pub rejected: Vec<Rejection>,
-}
-
-impl BuildRecord {
-    /// What is to be recorded of a build, if it is such that it can be published from that: nobody
-    /// works at it, and of a script, its runner counts.
-    pub fn of(loaded: &Loaded) -> Option<BuildRecord> {
-        if loaded.own || loaded.unrecorded.is_some() {
-            return None;
-        }
-        let Registration { tools, needs, rejected, .. } = &loaded.registration;
-        Some(BuildRecord {
-            facts: loaded.facts.clone(),
-            runner: loaded.runner.clone(),
-            tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
-            needs: needs.clone(),
-            rejected: rejected.clone(),
-        })
-    }
-}
-
-impl Loader {
-    /// Tells whether a build can be published from its record: nothing has to be compiled for it, it was
-    /// not made by whoever uses this host, and its runner counts.
-    pub fn needs_no_load(&self, candidate: &Candidate, record: &BuildRecord) -> bool {
-        let is_there = match (record.facts.script, &record.runner) {
-            (None, None) => self.links.is_compiled(&record.facts.digest),
-            (Some(language), Some(runner)) => {
-                self.links.is_compiled(runner) && self.runners.counts(language, runner)
-            }
-            _ => false,
-        };
-        is_there && !self.is_own(candidate, &record.facts.digest)
-    }
-
-    /// A build as it is recorded, whose bytes lie there as far as anybody knows. They are read, and
-    /// compared with the digest, before anything of them is run: at its first call, check, description
-    /// or hook. `on_misfit` hears if they are others, or cannot be loaded.
-    ///
-    /// It is held in so many bytes.
-    ///
-    /// # Errors
-    /// If the plugins of its folder hold more than they may.
-    pub fn recorded(
-        self: &Arc<Self>,
-        candidate: &Candidate,
-        load_as: &LoadAs,
-        (record, bytes): (BuildRecord, u64),
-        on_misfit: OnMisfit,
-    ) -> Result<Loaded, LoadError> {
-        let BuildRecord { facts, runner, tools, needs, rejected } = record;
-        let digest = Arc::clone(&facts.digest);
-        let mut account = self.accounts.open(candidate, load_as);
-        account.learn(&digest, false);
-        account.hold(bytes)?;
-        let program = LazyProgram::recorded(RecordedBytes {
-            loader: Arc::clone(self),
-            candidate: candidate.clone(),
-            load_as: load_as.clone(),
-            digest: Arc::clone(&digest),
-            on_misfit,
-        });
-        let exported = Exported::of(&facts.exports);
-        let prepared = Arc::new(self.prepare(candidate, exported, &self.engine, program));
-        let registration = registration(candidate, &prepared, &digest, (tools, needs, rejected));
-        let (packed, unrecorded) = (None, None);
-        Ok(Loaded { registration, facts, packed, own: false, runner, unrecorded, prepared })
-    }
-
-    /// Loads what a record speaks of: nothing of other bytes is compiled or run. A script registers
-    /// once more, for what its runner keeps of it; what it registers is recorded.
-    async fn load_recorded(
-        &self,
-        bytes: &RecordedBytes,
-        prepared: &Arc<Prepared>,
-    ) -> Result<Arc<Program>, LoadError> {
-        let RecordedBytes { candidate, load_as, digest, .. } = bytes;
-        let mut account = self.accounts.open(candidate, load_as);
-        let source = self.source(candidate, &mut account, Some(digest)).await?;
-        if source.digest != *digest {
-            return Err(LoadError::Changing);
-        }
-        let program = Arc::new(source.program());
-        if program.script.is_some() {
-            self.register(prepared, Arc::clone(&program), &account, &Arc::default()).await?;
-        }
-        Ok(program)
     }
 }

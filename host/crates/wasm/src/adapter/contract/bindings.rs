@@ -1,18 +1,18 @@
-//! The host's side of `wit/`, generated.
+//! The host's side of `wit/`, generated: what components of the contract export.
 //!
 //! The optional interfaces have worlds of their own, so that a component without them still
-//! fits the bindings of the required world.
+//! fits the bindings of the required world. What guests import is bound where it is provided.
 
-pub(crate) mod base {
+mod base {
     wasmtime::component::bindgen!({
         world: "plugin",
         path: "../../../wit",
-        imports: { "toolhost:plugin/kv": async | trappable, default: trappable },
+        imports: { default: trappable },
         exports: { default: async },
     });
 }
 
-pub(crate) mod availability {
+pub(super) mod availability {
     wasmtime::component::bindgen!({
         world: "with-availability",
         path: "../../../wit",
@@ -22,7 +22,7 @@ pub(crate) mod availability {
     pub(crate) use exports::toolhost::plugin::availability::GuestIndices;
 }
 
-pub(crate) mod schema_override {
+pub(super) mod schema_override {
     wasmtime::component::bindgen!({
         world: "with-schema-override",
         path: "../../../wit",
@@ -32,7 +32,7 @@ pub(crate) mod schema_override {
     pub(crate) use exports::toolhost::plugin::schema_override::GuestIndices;
 }
 
-pub(crate) mod hooks {
+pub(super) mod hooks {
     wasmtime::component::bindgen!({
         world: "with-hooks",
         path: "../../../wit",
@@ -44,15 +44,5 @@ pub(crate) mod hooks {
     };
 }
 
-pub(crate) mod script {
-    wasmtime::component::bindgen!({
-        world: "with-script",
-        path: "../../../wit",
-        imports: { default: trappable },
-    });
-
-    pub(crate) use self::toolhost::plugin::script::{Host, Module};
-}
-
-pub(crate) use base::toolhost::plugin::types;
-pub(crate) use base::{Plugin, PluginPre};
+pub(super) use base::PluginIndices;
+pub(super) use base::toolhost::plugin::types;

@@ -4,7 +4,9 @@
 
 use serde_json::Value;
 
-use crate::adapter::contract::bindings::types;
+use super::bindings::types;
+use crate::adapter::{Offers, Registered, Registering, bounded};
+use crate::instance::too_large;
 use crate::load_error::LoadError;
 use toolhost_core::json;
 use toolhost_core::limits::Limits;
@@ -34,53 +36,18 @@ const VARIABLE_BYTES_MAX: usize = 128;
 const EXAMPLES_MAX: usize = 16;
 const EXAMPLE_BYTES_MAX: usize = 64 << 10;
 
-/// What a plugin registered, checked.
-#[derive(Debug)]
-pub(crate) struct Registered {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) specs: Vec<ToolSpec>,
-    pub(crate) rejected: Vec<Rejection>,
-    pub(crate) needs: Vec<Need>,
-    pub(crate) extensions: Vec<(String, String)>,
-}
-
-impl Registered {
-    /// Memory of all schemas as they were read: up to forty times that of their text.
-    pub(crate) fn schemas_bytes(&self) -> u64 {
-        let schemas =
-            self.specs.iter().flat_map(|spec| [Some(&spec.parameters), spec.output.as_ref()]);
-        schemas.flatten().map(json::memory_bytes).sum()
+impl Registering for types::Registration {
+    fn bytes(&self) -> u64 {
+        bytes(self)
     }
-}
 
-/// Which optional interfaces a component exports.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Exported {
-    pub(crate) availability: bool,
-    pub(crate) schema_override: bool,
-    pub(crate) hooks: bool,
-}
-
-impl Exported {
-    /// Those of a component with these exports.
-    pub(crate) fn of(exports: &[String]) -> Exported {
-        let has = |interface: &str| {
-            let is_it = |name: &String| {
-                name.strip_prefix(interface).is_some_and(|rest| rest.starts_with("@0.1."))
-            };
-            exports.iter().any(is_it)
-        };
-        Exported {
-            availability: has("toolhost:plugin/availability"),
-            schema_override: has("toolhost:plugin/schema-override"),
-            hooks: has("toolhost:plugin/hooks"),
-        }
+    fn check(self: Box<Self>, offers: Offers, limits: &Limits) -> Result<Registered, LoadError> {
+        registration(*self, offers, limits)
     }
 }
 
 /// Bytes of all texts of a registration.
-pub(crate) fn bytes(registration: &types::Registration) -> u64 {
+fn bytes(registration: &types::Registration) -> u64 {
     let pairs = |pairs: &[(String, String)]| {
         pairs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     };
@@ -106,9 +73,9 @@ pub(crate) fn bytes(registration: &types::Registration) -> u64 {
 }
 
 /// Checks a registration.
-pub(crate) fn registration(
+fn registration(
     registration: types::Registration,
-    exported: Exported,
+    offers: Offers,
     limits: &Limits,
 ) -> Result<Registered, LoadError> {
     let nonsense = |problem: String| Err(LoadError::Nonsense(problem));
@@ -151,7 +118,7 @@ pub(crate) fn registration(
     let (mut specs, mut rejected) = (Vec::new(), Vec::new());
     for tool in registration.tools {
         let name = text::one_line(&text::cut(&tool.name, 80));
-        match spec(tool, exported, limits) {
+        match spec(tool, offers, limits) {
             Ok(spec) => specs.push(spec),
             Err(reason) => rejected.push(Rejection { tool: name, reason }),
         }
@@ -166,7 +133,7 @@ pub(crate) fn registration(
     })
 }
 
-fn spec(tool: types::Tool, exported: Exported, limits: &Limits) -> Result<ToolSpec, String> {
+fn spec(tool: types::Tool, offers: Offers, limits: &Limits) -> Result<ToolSpec, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
     check_toolset(&tool.toolset).map_err(|error| error.to_string())?;
     at_most("description", tool.description.len(), limits.description_bytes_max.as_usize())?;
@@ -197,8 +164,8 @@ fn spec(tool: types::Tool, exported: Exported, limits: &Limits) -> Result<ToolSp
         requires_env: tool.requires_env,
         max_result_size_chars: tool.max_result_size_chars,
         overrides: tool.overrides,
-        has_check: tool.has_check && exported.availability,
-        has_dynamic_schema: tool.has_dynamic_schema && exported.schema_override,
+        has_check: tool.has_check && offers.availability,
+        has_dynamic_schema: tool.has_dynamic_schema && offers.schema_override,
         annotations: Annotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,
@@ -246,7 +213,7 @@ fn need(need: types::Need) -> Need {
 }
 
 /// Checks an output: its size, and that what claims to be JSON is.
-pub(crate) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
+pub(super) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
     for (what, given, allowed) in [
         ("blocks", output.content.len(), BLOCKS_MAX),
         ("extensions", output.extensions.len(), EXTENSIONS_MAX),
@@ -282,14 +249,6 @@ pub(crate) fn output(output: types::ToolOutput, limits: &Limits) -> Result<ToolO
     Ok(output)
 }
 
-/// The output is larger than allowed; `given` is a number, or words if it is not known.
-pub(crate) fn too_large(given: &str, allowed: u64) -> CallError {
-    let message = format!(
-        "stopped: output of {given} bytes exceeds `output_bytes_max` of {allowed}; ask for less"
-    );
-    CallError::new(Code::OutputTooLarge, message)
-}
-
 fn content(content: types::Content) -> Content {
     match content {
         types::Content::Text(text) => Content::Text(text),
@@ -307,7 +266,7 @@ fn content(content: types::Content) -> Content {
 }
 
 /// An error of the tool itself. Its text is bounded and sanitised, for a model is to read it.
-pub(crate) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
+pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
     let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
     let sanitised = |message: String| text::sanitized(&bounded(message));
     let error = match error {
@@ -324,17 +283,4 @@ pub(crate) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError 
         }
     };
     CallError { by_tool: true, ..error }
-}
-
-/// Cuts a text to `bytes_max` bytes, at the start of a character.
-pub(crate) fn bounded(mut text: String, bytes_max: usize) -> String {
-    if text.len() > bytes_max {
-        let mut end = bytes_max.saturating_sub(3);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push_str("...");
-    }
-    text
 }

@@ -9,6 +9,7 @@
 mod left;
 mod listing;
 mod names;
+mod part;
 mod room;
 mod streams;
 mod stuck;
@@ -27,36 +28,38 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::bindings::io::streams::{InputStream, OutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
+use super::DirRight;
 use super::roots::Roots;
 use crate::call_log::CallLog;
+use crate::capability::shadow;
 use crate::instance::Guest;
 use crate::memory::GuestMemory;
+use crate::rights::NoLongerThere;
 use listing::{LISTING_BYTES, Listing};
+use names::Names;
+use part::files;
 use streams::{Charged, STREAM_BYTES};
 use stuck::Opening;
 use toolhost_policy::capability::{Access, Kind};
 
-pub(crate) use names::Names;
-pub(crate) use stuck::StuckOpens;
+pub(super) use stuck::StuckOpens;
 
 /// Lists of directories that one guest may hold at once: each is an open file, and some memory.
 const LISTINGS_MAX: usize = 64;
 
 /// The files of a guest.
-pub(crate) struct Files<'a> {
-    pub(crate) inner: WasiFilesystemCtxView<'a>,
-    pub(crate) conduct: &'a CallLog,
-    pub(crate) memory: &'a Arc<GuestMemory>,
-    pub(crate) stuck: &'a StuckOpens,
-    pub(crate) stuck_max: usize,
-    /// Handles of lists of directories that it holds.
-    pub(crate) listings: &'a mut HashSet<u32>,
-    pub(crate) roots: &'a mut Roots,
-    pub(crate) names: &'a mut Names,
-    /// Paths that lead into no granted directory are heard all the same.
-    pub(crate) has_names: bool,
-    /// The tool is probed.
-    pub(crate) is_probed: bool,
+struct Files<'a> {
+    inner: WasiFilesystemCtxView<'a>,
+    call_log: &'a CallLog,
+    memory: &'a Arc<GuestMemory>,
+    right: &'a DirRight,
+    stuck_opens_max: usize,
+    listings: &'a mut HashSet<u32>,
+    roots: &'a mut Roots,
+    names: &'a mut Names,
+    is_probed: bool,
+    /// What was granted and cannot be had any more.
+    no_longer_there: Option<&'a NoLongerThere>,
 }
 
 /// How a path is used.
@@ -82,12 +85,11 @@ impl HasData for HasFiles {
 }
 
 /// Puts these files in the place of WASI's own.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.allow_shadowing(true);
-    types::add_to_linker::<Guest, HasFiles>(linker, Guest::files)?;
-    preopens::add_to_linker::<Guest, HasFiles>(linker, Guest::files)?;
-    linker.allow_shadowing(false);
-    Ok(())
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    shadow(linker, |linker| {
+        types::add_to_linker::<Guest, HasFiles>(linker, files)?;
+        preopens::add_to_linker::<Guest, HasFiles>(linker, files)
+    })
 }
 
 /// Uses a path below the directory `fd` by the function of WASI of this name.
@@ -113,9 +115,9 @@ impl Files<'_> {
         // Every answer tells what is there, but for the one that nothing is.
         let is_nothing = |error: &FsError| matches!(error.downcast_ref(), Some(ErrorCode::NoEntry));
         if !result.as_ref().is_err_and(is_nothing) {
-            self.conduct.touch(Kind::DIRS);
+            self.call_log.touch(Kind::DIRS);
             if let Some(directory) = self.roots.of(what.fd) {
-                self.conduct.used_directory(directory, what.access);
+                self.right.used(self.call_log, directory, what.access);
             }
         }
         result.inspect_err(|error| self.tell(what, error))
@@ -123,7 +125,7 @@ impl Files<'_> {
 
     /// Refuses what is closed.
     fn check(&self, what: Use<'_>) -> FsResult<()> {
-        match self.conduct.closed(Kind::DIRS, what.path) {
+        match self.call_log.closed(Kind::DIRS, what.path) {
             Some(_) => Err(ErrorCode::NotPermitted.into()),
             None => Ok(()),
         }
@@ -144,7 +146,7 @@ impl Files<'_> {
             | DescriptorType::Directory
             | DescriptorType::SymbolicLink => Ok(()),
             _ => {
-                self.conduct.touch(Kind::DIRS);
+                self.call_log.touch(Kind::DIRS);
                 Err(ErrorCode::NotPermitted.into())
             }
         }
@@ -195,7 +197,7 @@ impl HostDescriptor for Files<'_> {
         // Before the look at its type, which would tell what a closed side must not.
         self.check(what)?;
         self.check_type(&fd, path_flags, &path).await?;
-        let mut opening = Opening::new(self.stuck);
+        let mut opening = Opening::new(&self.right.share.stuck_opens);
         let result = self
             .using(what, async |files| files.open_at(fd, path_flags, path, open_flags, flags).await)
             .await;
@@ -220,7 +222,7 @@ impl HostDescriptor for Files<'_> {
         let charge = self.charge(LISTING_BYTES)?;
         let fd = self.itself(fd, Access::Read).await?;
         let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
-        let mut opening = Opening::new(self.stuck);
+        let mut opening = Opening::new(&self.right.share.stuck_opens);
         let listing = self
             .using(what, async |files| {
                 let directory = match files.table.get(&fd)? {
@@ -446,7 +448,7 @@ impl HostDirectoryEntryStream for Files<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let mut reading = Opening::new(self.stuck);
+        let mut reading = Opening::new(&self.right.share.stuck_opens);
         let listing = self.inner.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
         let entry = listing.next().await;
         reading.came_back();

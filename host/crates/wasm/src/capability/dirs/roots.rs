@@ -3,29 +3,29 @@
 
 /// Open handles, each with the place of its directory among the rights of the tool.
 #[derive(Debug, Default)]
-pub(crate) struct Roots(Vec<(u32, usize)>);
+pub(super) struct Roots(Vec<(u32, usize)>);
 
 impl Roots {
     /// A handle leads into a directory.
-    pub(crate) fn add(&mut self, handle: u32, directory: usize) {
+    pub(super) fn add(&mut self, handle: u32, directory: usize) {
         self.remove(handle);
         self.0.push((handle, directory));
     }
 
     /// What was opened below a handle leads where that does.
-    pub(crate) fn add_below(&mut self, parent: u32, handle: u32) {
+    pub(super) fn add_below(&mut self, parent: u32, handle: u32) {
         if let Some(directory) = self.of(parent) {
             self.add(handle, directory);
         }
     }
 
     /// The number will stand for something else.
-    pub(crate) fn remove(&mut self, handle: u32) {
+    pub(super) fn remove(&mut self, handle: u32) {
         self.0.retain(|(known, _)| *known != handle);
     }
 
     /// The directory that a handle leads into.
-    pub(crate) fn of(&self, handle: u32) -> Option<usize> {
+    pub(super) fn of(&self, handle: u32) -> Option<usize> {
         self.0.iter().find(|(known, _)| *known == handle).map(|(_, directory)| *directory)
     }
 }

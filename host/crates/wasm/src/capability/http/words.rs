@@ -13,6 +13,8 @@ use wasmtime_wasi_http::p2::bindings::http::types::{
 };
 use wasmtime_wasi_http::{FieldMap, WasiHttpCtxView, WasiHttpView};
 
+use super::HttpPart;
+use crate::capability::shadow;
 use crate::instance::Guest;
 use crate::memory::{BODY_BYTES, fields_bytes};
 
@@ -29,8 +31,11 @@ const PATH_BYTES_MAX: usize = 64 << 10;
 const FIELD_BYTES: usize = 512;
 
 /// Puts these words in the place of WASI's own.
-pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.allow_shadowing(true);
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    shadow(linker, functions)
+}
+
+fn functions(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut types = linker.instance(TYPES)?;
     types.func_wrap("[static]fields.from-list", fields_of_list)?;
     types.func_wrap("[method]fields.set", set_field)?;
@@ -44,9 +49,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     types.func_wrap("[method]outgoing-response.body", response_body)?;
     types.func_wrap("[static]outgoing-body.finish", finish_body)?;
     types.func_wrap("[method]future-incoming-response.get", response)?;
-    types.func_wrap("[method]future-trailers.get", trailers)?;
-    linker.allow_shadowing(false);
-    Ok(())
+    types.func_wrap("[method]future-trailers.get", trailers)
 }
 
 type Store<'a> = StoreContextMut<'a, Guest>;
@@ -125,7 +128,7 @@ fn compact(guest: &mut Guest, fields: &Resource<FieldMap>, before: usize) -> was
     if further(guest, fields)? >= before {
         return Ok(());
     }
-    let mut made = FieldMap::new_mutable(guest.head_bytes_max);
+    let mut made = FieldMap::new_mutable(guest.part::<HttpPart>().part.head_bytes_max);
     let fields = guest.table().get_mut(fields)?;
     for (name, value) in fields.iter() {
         made.append_raw(name.clone(), value.clone())?;

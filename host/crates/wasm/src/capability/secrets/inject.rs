@@ -3,8 +3,8 @@
 use http::{HeaderMap, HeaderValue};
 use url::form_urlencoded;
 
+use super::{SecretRight, not_set, placeholder};
 use crate::call_log::CallLog;
-use crate::redaction::{PluginSecrets, placeholder};
 use toolhost_core::tool::Refusal;
 use toolhost_policy::capability::{Kind, SecretGrant, Slot, Target, check_variable};
 
@@ -16,14 +16,13 @@ const PLACEHOLDER: &str = "{{secret:";
 /// # Errors
 /// With the reason and the repair: a secret is not set, its way is not safe, two of them have
 /// one slot, or a placeholder stands where nothing takes its place.
-pub(crate) fn inject(
-    conduct: &CallLog,
-    secrets: &PluginSecrets,
+pub(in crate::capability) fn inject(
+    call_log: &CallLog,
+    secrets: &SecretRight,
     target: &mut Target,
     headers: &mut HeaderMap,
 ) -> Result<(), String> {
-    let bound: Vec<SecretGrant> =
-        conduct.rights.secrets.bound_to(target).into_iter().cloned().collect();
+    let bound: Vec<SecretGrant> = secrets.rights.bound_to(target).into_iter().cloned().collect();
     for (number, grant) in bound.iter().enumerate() {
         let SecretGrant { name, slot, .. } = grant;
         let earlier = bound[..number].iter().find(|earlier| earlier.slot == *slot);
@@ -32,22 +31,22 @@ pub(crate) fn inject(
             continue;
         }
         if earlier.is_some() {
-            return Err(conduct.refuse(Refusal {
+            return Err(call_log.refuse(Refusal {
                 what: target.to_string(),
                 why: format!("is refused, since two secrets are granted for its {slot}"),
                 repair: format!(
                     "take one back with `toolhost revoke {} {}`",
-                    conduct.words(),
+                    call_log.words(),
                     Kind::SECRETS.flag_for(&grant.to_string())
                 ),
                 grant: None,
             }));
         }
         let Some(value) = secrets.value(name) else {
-            return Err(conduct.refuse(not_set(name)));
+            return Err(call_log.refuse(not_set(name)));
         };
         if !target.is_safe() {
-            return Err(conduct.refuse(Refusal {
+            return Err(call_log.refuse(Refusal {
                 what: target.to_string(),
                 why: format!(
                     "is refused, since it would show the secret {name} to everybody on its way"
@@ -63,7 +62,7 @@ pub(crate) fn inject(
                 false => value.expose().to_owned(),
             }
         };
-        conduct.used(Kind::SECRETS, name);
+        call_log.used(Kind::SECRETS, name);
         match slot {
             Slot::Header(header) => {
                 let written = headers.get(header).and_then(|value| value.to_str().ok());
@@ -77,12 +76,12 @@ pub(crate) fn inject(
             Slot::Query(parameter) => set_parameter(target, parameter, with_value),
         }
     }
-    for asked in conduct.rights.secrets.lacking_for(target) {
+    for asked in secrets.rights.lacking_for(target) {
         let what = format!("the secret {} for {target}", asked.name);
         // The request goes without it; whoever wonders at the answer is told.
-        conduct.not_granted(Kind::SECRETS, &asked.to_string(), &what);
+        call_log.not_granted(Kind::SECRETS, &asked.to_string(), &what);
     }
-    leftover(conduct, target, headers)
+    leftover(call_log, secrets, target, headers)
 }
 
 /// Sets one query parameter; the others stay as they were written.
@@ -105,7 +104,12 @@ fn set_parameter(target: &mut Target, parameter: &str, with_value: impl Fn(&str)
 }
 
 /// Refuses a request that still has a placeholder: whoever wrote it meant a secret to be there.
-fn leftover(conduct: &CallLog, target: &Target, headers: &HeaderMap) -> Result<(), String> {
+fn leftover(
+    call_log: &CallLog,
+    secrets: &SecretRight,
+    target: &Target,
+    headers: &HeaderMap,
+) -> Result<(), String> {
     let url = percent_decoded(target.url().as_str());
     let in_headers = headers.values().filter_map(|value| value.to_str().ok());
     let Some(text) = in_headers.chain([url.as_str()]).find(|text| text.contains(PLACEHOLDER))
@@ -116,15 +120,15 @@ fn leftover(conduct: &CallLog, target: &Target, headers: &HeaderMap) -> Result<(
     let name = after.split_once("}}").map_or("", |(name, _)| name);
     let name = if check_variable(name).is_ok() { name } else { "of no name" };
     let what = format!("{target} with the secret {name}");
-    Err(match conduct.rights.secrets.asked(name) {
-        Some(_) if conduct.rights.secrets.has(name) => conduct.refuse(Refusal {
+    Err(match secrets.rights.asked(name) {
+        Some(_) if secrets.rights.has(name) => call_log.refuse(Refusal {
             what,
             why: "is refused, since the placeholder does not stand in the header or query parameter of the host that the secret is granted for".to_owned(),
             repair: "its author must put it there".to_owned(),
             grant: None,
         }),
-        Some(asked) => conduct.not_granted(Kind::SECRETS, &asked.to_string(), &what),
-        None => conduct.not_asked(Kind::SECRETS, name, &what),
+        Some(asked) => call_log.not_granted(Kind::SECRETS, &asked.to_string(), &what),
+        None => call_log.not_asked(Kind::SECRETS, name, &what),
     })
 }
 
@@ -134,14 +138,4 @@ fn percent_decoded(url: &str) -> String {
     let decode =
         |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     format!("{}?{}", decode(path), decode(query))
-}
-
-/// A secret that is granted and has no value.
-pub(crate) fn not_set(name: &str) -> Refusal {
-    Refusal {
-        what: format!("the secret {name}"),
-        why: "is granted and not set".to_owned(),
-        repair: format!("run `toolhost secret set {name}`"),
-        grant: None,
-    }
 }

@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::{Files, Use};
-use crate::capability::dirs::directories::{Directory, DirectoryRules};
+use crate::capability::dirs::directories::DirectoryRules;
 use toolhost_policy::capability::paths::{self, Meant, Place};
 use toolhost_policy::capability::{Access, Kind};
 
@@ -45,7 +45,7 @@ enum Base {
 
 /// What the paths of one guest stand for.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(super) struct Names {
     rules: Arc<DirectoryRules>,
     /// The strings in the arguments of the call.
     strings: Vec<String>,
@@ -60,12 +60,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn new(rules: &Arc<DirectoryRules>) -> Names {
+    pub(super) fn new(rules: &Arc<DirectoryRules>) -> Names {
         Names { rules: Arc::clone(rules), ..Names::default() }
     }
 
     /// Tells the arguments of the call, as JSON, which may say how a path is meant.
-    pub(crate) fn said(&mut self, arguments: &str) {
+    pub(super) fn said(&mut self, arguments: &str) {
         let arguments = serde_json::from_str(arguments).unwrap_or_default();
         gather(&arguments, &mut self.strings);
         let working = self.working().unwrap_or("/").to_owned();
@@ -188,6 +188,9 @@ impl Files<'_> {
     /// have any, the two that every other path leads through. Where the operator gave one of
     /// these names to a directory, every path leads there.
     pub(super) fn directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        if let Some(error) = self.no_longer_there {
+            return Err(error.clone().into());
+        }
         let mut all = preopens::Host::get_directories(&mut self.inner)?;
         for (place, (fd, _)) in all.iter().enumerate() {
             self.roots.add(fd.rep(), place);
@@ -196,7 +199,8 @@ impl Files<'_> {
         }
         let is_taken =
             all.iter().any(|(_, path)| path.split('/').all(|name| matches!(name, "" | ".")));
-        if self.has_names && !is_taken {
+        let has_names = self.is_probed || self.right.may_have_some();
+        if has_names && !is_taken {
             for (name, base) in [(ABSOLUTE, Base::Absolute), (RELATIVE, Base::Relative)] {
                 let nothing = Descriptor::Dir(self.names.nothing()?);
                 let fd = self.inner.table.push(nothing)?;
@@ -212,9 +216,7 @@ impl Files<'_> {
     pub(super) fn lead(&mut self, what: Use<'_>) -> FsResult<(Resource<Descriptor>, String)> {
         let unchanged = || (Resource::new_borrow(what.fd), what.path.to_owned());
         let Some(base) = self.names.base(what.fd) else { return Ok(unchanged()) };
-        let granted = &self.conduct.rights.directories;
-        let places: Vec<Place<'_>> =
-            granted.iter().map(|(directory, _)| Directory::place(directory)).collect();
+        let places = self.right.places();
         let (path, meant) = match base {
             Base::Granted(_) if !paths::leads_out(what.path) => return Ok(unchanged()),
             Base::Granted(place) => {
@@ -232,7 +234,7 @@ impl Files<'_> {
         if let Some((place, below)) = paths::lead(&path, meant, self.names.working(), &places) {
             return Ok((self.own(place)?, below));
         }
-        if self.conduct.closed(Kind::DIRS, what.path).is_none()
+        if self.call_log.closed(Kind::DIRS, what.path).is_none()
             && let Some(shown) = self.names.shown(&path, meant, what, &places, self.is_probed)
         {
             // Without its slash nobody knows which one was meant.
@@ -243,7 +245,7 @@ impl Files<'_> {
                 true => format!("{path} (or {shown})"),
                 false => shown.clone(),
             };
-            self.conduct.lacks_directory(&self.names.rules, what.access, (&shown, &said));
+            self.right.lacks(self.call_log, what.access, (&shown, &said));
         }
         Err(ErrorCode::NotPermitted.into())
     }
@@ -267,7 +269,7 @@ impl Files<'_> {
         let code = error.downcast_ref();
         let is_refusal = matches!(code, Some(ErrorCode::NotPermitted | ErrorCode::ReadOnly));
         if let Some(place) = self.roots.of(what.fd).filter(|_| is_refusal) {
-            self.conduct.lacks_within(&self.names.rules, place, what.access, what.path);
+            self.right.lacks_within(self.call_log, place, what.access, what.path);
         }
     }
 

@@ -13,7 +13,7 @@ use toolhost_core::tool::Refusal;
 impl Files<'_> {
     /// Refuses to open one more, and remembers why.
     pub(super) fn too_many(&self, path: String, why: &str, repair: &str) -> FsError {
-        self.conduct.refuse(Refusal {
+        self.call_log.refuse(Refusal {
             what: path,
             why: format!("is refused, since {why}"),
             repair: repair.to_owned(),
@@ -24,12 +24,12 @@ impl Files<'_> {
 
     /// Refuses to open one more where too many are stuck, or few are left.
     pub(super) fn check_open(&self, path: &str) -> FsResult<()> {
-        if !self.stuck.lets_open(self.stuck_max) {
-            self.conduct.refuse(Refusal {
+        if !self.right.share.stuck_opens.lets_open(self.stuck_opens_max) {
+            self.call_log.refuse(Refusal {
                 what: path.to_owned(),
                 why: format!(
                     "is refused, since {} files that plugin:{} opened never came back (`stuck_opens_max`)",
-                    self.stuck_max, self.conduct.plugin
+                    self.stuck_opens_max, self.call_log.plugin
                 ),
                 repair: "see what is wrong with that disk, and try again in ten minutes".to_owned(),
                 grant: None,
