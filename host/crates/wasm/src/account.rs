@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::candidate::Candidate;
 use super::load_error::LoadError;
-use super::loader::{Candidate, Loader};
 use toolhost_core::limits::Limits;
 use toolhost_core::scheduler::SourceKey;
 
@@ -116,7 +116,9 @@ impl Accounts {
         }
     }
 
-    fn has_registered_too_long(&self, folder: &Path) -> bool {
+    /// Tells whether the plugins of a folder that nobody has trusted have used up the time that they
+    /// may take to register.
+    pub(super) fn has_registered_too_long(&self, folder: &Path) -> bool {
         let folders = self.folders();
         let allowed = self.limits.untrusted_register_time_max;
         folders.get(folder).is_some_and(|folder| folder.total.register_time >= allowed)
@@ -137,14 +139,6 @@ impl Accounts {
 
     fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, Folder>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Loader {
-    /// Tells whether the plugins of a folder that nobody has trusted have used up the time that they
-    /// may take to register: nobody waits for those that are left.
-    pub fn has_registered_too_long(&self, folder: &Path) -> bool {
-        self.accounts.has_registered_too_long(folder)
     }
 }
 

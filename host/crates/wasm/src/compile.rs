@@ -1,8 +1,10 @@
 //! From a component's bytes to code, which is compiled once and kept.
 
+pub(crate) mod cache;
+pub(crate) mod worker;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,10 +15,9 @@ use tokio::sync::watch;
 use wasmtime::component::Component;
 
 use super::account::{Account, Standing};
-use super::cache::{Cache, Caches, Code};
-use super::compile_worker;
 use super::engine::Engine;
 use super::load_error::{LoadError, internal, shown, uncompiled};
+use cache::{Cache, Caches, Code};
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
@@ -99,15 +100,14 @@ impl Compiler {
     ) -> Result<(), LoadError> {
         let (limits, speed) = (&engine.limits, engine.speed);
         if let Some(program) = &self.program {
-            return compile_worker::compile(program, component, (limits, speed), account, output)
-                .await;
+            return worker::compile(program, component, (limits, speed), account, output).await;
         }
         let stack_bytes_max = limits.stack_bytes_max;
-        let compile = move || compile_worker::precompile(&component, stack_bytes_max, speed);
+        let compile = move || worker::precompile(&component, stack_bytes_max, speed);
         let code = blocking(compile).await?;
         let code = code.map_err(|reason| LoadError::Compile(shown(&reason)))?;
         if code.len() as u64 > limits.code_bytes_max.0 {
-            return Err(LoadError::Compile(compile_worker::too_much_code(limits)));
+            return Err(LoadError::Compile(worker::too_much_code(limits)));
         }
         output.write_all(&code).await.map_err(internal)
     }
@@ -183,25 +183,4 @@ fn from_code(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 /// Returns the SHA-256 digest of a component's bytes, as hexadecimal text.
 pub fn digest(bytes: &[u8]) -> Arc<str> {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
-}
-
-/// The hash of everything that has an effect on the code: wasmtime's version, its settings, the CPU.
-pub(super) fn code_hash(engine: &wasmtime::Engine) -> u64 {
-    let mut hasher = StableHasher(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The same in every process, unlike the standard library's hasher of maps.
-struct StableHasher(Sha256);
-
-impl Hasher for StableHasher {
-    fn finish(&self) -> u64 {
-        let digest = self.0.clone().finalize();
-        u64::from_be_bytes(digest[..8].try_into().expect("a SHA-256 digest has 32 bytes"))
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
 }

@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::engine::TICK;
+use super::clock::TICK;
 use super::priority::{be_idle, be_nicer};
 use toolhost_core::runtime::thread_time;
 use toolhost_core::tool::Meter;

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use super::engine::Engine;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A script in a plugins folder that whoever uses a host works at: what is saved there while the host
 /// runs is their own.
@@ -24,12 +22,10 @@ impl OwnSource {
     }
 }
 
-/// The digests of such builds, and where they run.
+/// The digests of such builds.
 #[derive(Default)]
 pub(super) struct OwnBuilds {
     digests: Mutex<HashSet<String>>,
-    /// Started when there is the first one; none where it does not start.
-    engine: OnceLock<Option<Arc<Engine>>>,
 }
 
 impl OwnBuilds {
@@ -41,20 +37,5 @@ impl OwnBuilds {
     pub(super) fn has(&self, digest: &str) -> bool {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         digests.contains(digest)
-    }
-
-    /// The engine that compiles this component, if it is an own build; beside the one of all others.
-    pub(super) fn engine(&self, digest: &str, usual: &Engine) -> Option<Arc<Engine>> {
-        if !self.has(digest) {
-            return None;
-        }
-        let start = || {
-            let started = usual.start_quick();
-            started
-                .inspect_err(|error| tracing::debug!(%error, "builds are compiled as all others"))
-                .ok()
-                .map(Arc::new)
-        };
-        self.engine.get_or_init(start).clone()
     }
 }

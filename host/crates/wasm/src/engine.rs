@@ -1,35 +1,23 @@
 //! The wasmtime engine: one for the whole host, with every bound set that it knows; and a second
 //! one where an author's own builds are compiled in no time, see [`Speed`].
 
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
-use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
-    Config, Enabled, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
-    Strategy,
+    Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
-use super::bindings::{Plugin, script};
-use super::compile::code_hash;
+use super::clock::{Clock, Running};
 use super::cpu_isolation::CpuIsolation;
-use super::imports::{environment, errors, files, http};
-use super::priority::be_prompt;
-use super::store::Guest;
 use toolhost_core::limits::{Limits, Share};
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::scheduler::{Bounds, Scheduler};
 
-/// How often a running guest is made to yield to others.
-pub(super) const TICK: Duration = Duration::from_millis(1);
-/// The clock rests when no guest has run for this many ticks, since waking it costs a call
-/// more than letting it run costs the machine.
-const IDLE_TICKS_MAX: u32 = 1_000;
 /// Bytes of a freed slot that are cleaned in place; only if the kernel tells which are dirty. A guest in
 /// Rust makes 90 KiB dirty; after a flood as many slots as calls may run at once keep so much.
 const KEEP_RESIDENT_BYTES: usize = 128 << 10;
@@ -51,13 +39,12 @@ pub enum Speed {
     OfCompiling,
 }
 
-/// The engine, what guests may import, and what all of them share.
+/// The engine, and what all guests share.
 pub(super) struct Engine {
     pub(super) speed: Speed,
     /// Code of another hash cannot run here.
     pub(super) code_hash: u64,
     pub(super) wasmtime: wasmtime::Engine,
-    pub(super) linker: Linker<Guest>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) limits: Arc<Limits>,
     /// Scheduler of guests that run beside calls: checks, descriptions and hooks.
@@ -126,20 +113,8 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let Shared { memory, limits, beside, long, places } = shared;
         let code_hash = code_hash(&wasmtime);
-        let linker = linker(&wasmtime).map_err(refused)?;
         let clock = Clock::start(wasmtime.weak());
-        Ok(Engine {
-            speed,
-            code_hash,
-            wasmtime,
-            linker,
-            memory,
-            limits,
-            beside,
-            long,
-            places,
-            clock,
-        })
+        Ok(Engine { speed, code_hash, wasmtime, memory, limits, beside, long, places, clock })
     }
 
     /// Makes the clock run for a guest, as long as the returned value lives.
@@ -214,22 +189,8 @@ fn pool(limits: &Limits, instances_max: usize) -> PoolingAllocationConfig {
     pool
 }
 
-/// All of WASI 0.2 and its HTTP, since stock Python and JavaScript components import nearly all
-/// of it; what refuses is the context of each store, not the linker.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
-    let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    environment::add_to_linker(&mut linker)?;
-    errors::add_to_linker(&mut linker)?;
-    files::add_to_linker(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    http::words::add_to_linker(&mut linker)?;
-    script::WithScript::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
-    Plugin::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
-    Ok(linker)
-}
-
-fn refused(error: wasmtime::Error) -> EngineError {
+/// wasmtime refuses this machine, or what guests are to import.
+pub(super) fn refused(error: wasmtime::Error) -> EngineError {
     EngineError::Refused(format!("{error:#}"))
 }
 
@@ -268,72 +229,23 @@ fn physical_memory_bytes() -> Option<u64> {
     None
 }
 
-/// Advances the epoch while guests run, so that none of them holds a thread; rests otherwise.
-struct Clock {
-    running: AtomicUsize,
-    resting: AtomicBool,
-    thread: OnceLock<thread::Thread>,
+/// The hash of everything that has an effect on the code: wasmtime's version, its settings, the CPU.
+fn code_hash(engine: &wasmtime::Engine) -> u64 {
+    let mut hasher = StableHasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.finish()
 }
 
-/// Keeps the clock running as long as it lives.
-pub(super) struct Running(Arc<Clock>);
+/// The same in every process, unlike the standard library's hasher of maps.
+struct StableHasher(Sha256);
 
-impl Clock {
-    fn start(engine: EngineWeak) -> Arc<Clock> {
-        let clock = Arc::new(Clock {
-            running: AtomicUsize::new(0),
-            resting: AtomicBool::new(false),
-            thread: OnceLock::new(),
-        });
-        let ticking = Arc::clone(&clock);
-        let handle = thread::Builder::new()
-            .name("toolhost-epoch".to_owned())
-            .spawn(move || ticking.tick(&engine))
-            .expect("a process that cannot start one thread cannot start a runtime either");
-        clock.thread.get_or_init(|| handle.thread().clone());
-        clock
+impl Hasher for StableHasher {
+    fn finish(&self) -> u64 {
+        let digest = self.0.clone().finalize();
+        u64::from_be_bytes(digest[..8].try_into().expect("a SHA-256 digest has 32 bytes"))
     }
 
-    fn run(self: &Arc<Clock>) -> Running {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        self.wake();
-        Running(Arc::clone(self))
-    }
-
-    fn wake(&self) {
-        if self.resting.load(Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    fn tick(&self, engine: &EngineWeak) {
-        be_prompt();
-        let mut idle_ticks = 0;
-        while let Some(engine) = engine.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            if self.running.load(Ordering::SeqCst) > 0 {
-                idle_ticks = 0;
-            }
-            idle_ticks += 1;
-            if idle_ticks <= IDLE_TICKS_MAX {
-                thread::sleep(TICK);
-                continue;
-            }
-            self.resting.store(true, Ordering::SeqCst);
-            // Whoever starts from here on sees the flag and unparks.
-            if self.running.load(Ordering::SeqCst) == 0 {
-                thread::park();
-            }
-            self.resting.store(false, Ordering::SeqCst);
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 }

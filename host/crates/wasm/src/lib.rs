@@ -5,19 +5,16 @@
 //! deadlines of calls (dispatch drops the future).
 
 mod account;
-mod bindings;
-mod cache;
+mod adapter;
 mod call_log;
+mod candidate;
+mod capability;
+mod clock;
 mod compile;
-mod compile_worker;
-mod contract;
-mod convert;
 mod cpu_isolation;
 mod dev_builds;
-mod directories;
 mod engine;
 mod guest_time;
-mod imports;
 mod instance;
 mod link;
 mod load_error;
@@ -25,39 +22,40 @@ mod load_queue;
 mod loaded;
 mod loader;
 mod memory;
-mod optional;
+mod plugin;
 mod priority;
-mod program;
 mod read;
+mod recorded;
+mod redaction;
 mod register;
 mod rights;
 mod runner;
 pub mod script;
-mod secrets;
 mod source;
 mod stopped;
-mod store;
+mod surface;
 mod toolchain;
 
 pub use account::{LoadAs, Standing};
-pub use cache::CacheError;
-pub use compile::digest;
-pub use compile_worker::{COMPILE_COMMAND, compile_here};
-pub use contract::check as check_contract;
-pub use contract::{ContractError, KNOWN_CONTRACT};
-pub use dev_builds::OwnSource;
-pub use directories::{
+pub use adapter::contract::{KNOWN_CONTRACT, check as check_contract};
+pub use candidate::Candidate;
+pub use capability::dirs::directories::{
     DirectoryRules, check as check_grant, narrowest as narrowest_directory,
     proposed as proposed_grant,
 };
+pub use capability::secrets::Secrets;
+pub use compile::cache::CacheError;
+pub use compile::digest;
+pub use compile::worker::{COMPILE_COMMAND, compile_here};
+pub use dev_builds::OwnSource;
 pub use engine::EngineError;
-pub use load_error::{LoadError, Phase};
+pub use load_error::{LoadError, Phase, RunnerError};
 pub use loaded::{Facts, Loaded};
-pub use loader::{Candidate, Loader};
-pub use program::{BuildRecord, OnMisfit};
+pub use loader::Loader;
 pub use read::read_component;
-pub use runner::{RUNNER_REPAIR, RunnerError, RunnerPlaces, Unrecorded, check_runner, runner_name};
-pub use secrets::Secrets;
+pub use recorded::{BuildRecord, OnMisfit};
+pub use runner::{RUNNER_REPAIR, RunnerPlaces, Unrecorded, check_runner, runner_name};
+pub use surface::ContractError;
 pub use toolchain::{Runtime, Toolchain};
 
 /// For benchmarks: what a call costs without the host around it.

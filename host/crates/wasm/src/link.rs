@@ -2,56 +2,95 @@
 //! copies of it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use semver::Version;
 use tokio::sync::{SemaphorePermit, watch};
+use wasmtime::component::{InstancePre, Linker};
 
 use super::account::Account;
-use super::bindings::PluginPre;
-use super::cache::{Code, InUse};
+use super::adapter::{self, Adapted, Offers, Recognised};
+use super::candidate::Candidate;
+use super::capability;
+use super::compile::cache::{Code, InUse};
 use super::compile::{self, Compiler, Named};
-use super::contract::{self, Surface};
-use super::convert::Exported;
 use super::dev_builds::OwnBuilds;
-use super::engine::Engine;
+use super::engine::{self, Engine, EngineError};
+use super::instance::{self, Guest};
 use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
-use super::loader::Candidate;
-use super::optional::Optional;
 use super::read;
-use super::store::Guest;
+use super::surface::{self, Surface};
 
 /// A component that is compiled and linked.
 pub(super) struct Linked {
     pub(super) engine: Arc<Engine>,
     pub(super) digest: Arc<str>,
+    pub(super) contract: Version,
     pub(super) surface: Surface,
-    pub(super) exported: Exported,
-    pub(super) pre: PluginPre<Guest>,
-    pub(super) optional: Optional,
+    pub(super) offers: Offers,
+    pub(super) pre: InstancePre<Guest>,
+    pub(super) adapted: Box<dyn Adapted>,
     _in_use: Option<InUse>,
+}
+
+/// An engine, and what its guests may import.
+struct EngineLinker {
+    engine: Arc<Engine>,
+    linker: Linker<Guest>,
 }
 
 /// Compiles and links, and knows what is in use.
 pub(super) struct Links {
-    pub(super) engine: Arc<Engine>,
+    usual: Arc<EngineLinker>,
     pub(super) compiler: Compiler,
     pub(super) own_builds: OwnBuilds,
+    /// Where own builds run: started when there is the first one; none where it does not start.
+    quick: OnceLock<Option<Arc<EngineLinker>>>,
     /// What is being compiled at this moment, or waits for that: plugins by id, and runners.
     pub(super) now_compiling: watch::Sender<BTreeSet<String>>,
     /// Components that are in use, by digest.
     in_use: Mutex<HashMap<Arc<str>, Weak<Linked>>>,
 }
 
+impl EngineLinker {
+    /// Links everything that any guest may import; what refuses is the authority of each call.
+    fn new(engine: Arc<Engine>) -> Result<EngineLinker, EngineError> {
+        let mut linker = Linker::new(&engine.wasmtime);
+        let linked = instance::link(&mut linker)
+            .and_then(|()| capability::link(&mut linker))
+            .and_then(|()| adapter::link(&mut linker));
+        linked.map_err(engine::refused)?;
+        Ok(EngineLinker { engine, linker })
+    }
+}
+
 impl Links {
-    pub(super) fn new(engine: Arc<Engine>) -> Links {
-        Links {
-            engine,
+    pub(super) fn new(engine: Arc<Engine>) -> Result<Links, EngineError> {
+        Ok(Links {
+            usual: Arc::new(EngineLinker::new(engine)?),
             compiler: Compiler::default(),
             own_builds: OwnBuilds::default(),
+            quick: OnceLock::new(),
             now_compiling: watch::Sender::default(),
             in_use: Mutex::default(),
+        })
+    }
+
+    /// What compiles this component in no time, if it is an own build.
+    fn quick(&self, digest: &str) -> Option<Arc<EngineLinker>> {
+        if !self.own_builds.has(digest) {
+            return None;
         }
+        let start = || {
+            let started = self.usual.engine.start_quick();
+            started
+                .and_then(|engine| EngineLinker::new(Arc::new(engine)))
+                .inspect_err(|error| tracing::debug!(%error, "builds are compiled as all others"))
+                .ok()
+                .map(Arc::new)
+        };
+        self.quick.get_or_init(start).clone()
     }
 
     /// Compiles a component, or gets its code from the cache, and links it. What was compiled
@@ -66,7 +105,9 @@ impl Links {
         account: &Account<'_>,
     ) -> Result<Arc<Linked>, LoadError> {
         let digest = compile::digest(&bytes);
-        let surface = contract::read(&bytes)?;
+        let surface = surface::read(&bytes)?;
+        // Before anything is compiled.
+        adapter::recognise(&surface.imports, &surface.exports)?;
         if let Some(linked) = self.linked(&digest, &surface, account).await? {
             return Ok(linked);
         }
@@ -84,21 +125,22 @@ impl Links {
         if compile::digest(&bytes) != digest {
             return Err(LoadError::Changing);
         }
-        if let Some(quick) = self.own_builds.engine(&digest, &self.engine) {
-            let compiling = self.compiler.compile(&quick, Arc::clone(&bytes), &digest, account);
+        if let Some(quick) = self.quick(&digest) {
+            let compiling =
+                self.compiler.compile(&quick.engine, Arc::clone(&bytes), &digest, account);
             match compiling.await {
-                Ok(code) => return self.linked_of(quick, code, digest, surface, account),
+                Ok(code) => return self.linked_of(&quick, code, digest, surface, account),
                 Err(error) => tracing::debug!(%error, "what compiles quickly does not know all"),
             }
         }
-        let code = self.compiler.compile(&self.engine, bytes, &digest, account).await?;
-        self.linked_of(Arc::clone(&self.engine), code, digest, surface, account)
+        let code = self.compiler.compile(&self.usual.engine, bytes, &digest, account).await?;
+        self.linked_of(&self.usual, code, digest, surface, account)
     }
 
     /// Tells whether a component with this digest needs not be compiled.
     pub(super) fn is_compiled(&self, digest: &str) -> bool {
         self.known().get(digest).is_some_and(|linked| linked.strong_count() > 0)
-            || self.compiler.has(&self.engine, digest)
+            || self.compiler.has(&self.usual.engine, digest)
     }
 
     /// A component that needs not be compiled: it is in use already, or its code is kept.
@@ -111,15 +153,16 @@ impl Links {
         if let Some(linked) = self.known().get(digest).and_then(Weak::upgrade) {
             return Ok(Some(linked));
         }
-        let kept = self.compiler.kept(&self.engine, digest, account.standing()).await?;
-        let Some(code) = kept else { return Ok(None) };
-        let (engine, digest) = (Arc::clone(&self.engine), Arc::clone(digest));
-        self.linked_of(engine, code, digest, surface.clone(), account).map(Some)
+        let engine = &self.usual.engine;
+        let Some(code) = self.compiler.kept(engine, digest, account.standing()).await? else {
+            return Ok(None);
+        };
+        self.linked_of(&self.usual, code, Arc::clone(digest), surface.clone(), account).map(Some)
     }
 
     fn linked_of(
         &self,
-        engine: Arc<Engine>,
+        with: &EngineLinker,
         code: Code,
         digest: Arc<str>,
         surface: Surface,
@@ -127,15 +170,23 @@ impl Links {
     ) -> Result<Arc<Linked>, LoadError> {
         account.map(code.bytes)?;
         let misfit = |error: wasmtime::Error| LoadError::Link(load_error::reason(&error));
-        let exported = Exported::of(&surface.exports);
-        let pre = engine.linker.instantiate_pre(&code.component).map_err(misfit)?;
-        let optional = Optional::find(exported, &pre).map_err(misfit)?;
-        let pre = PluginPre::new(pre).map_err(misfit)?;
-        let (digest_of, _in_use) = (Arc::clone(&digest), code.in_use);
-        let linked = Arc::new(Linked { engine, digest, surface, exported, pre, optional, _in_use });
+        let Recognised { adapter, contract, offers } =
+            adapter::recognise(&surface.imports, &surface.exports)?;
+        let pre = with.linker.instantiate_pre(&code.component).map_err(misfit)?;
+        let adapted = adapter.adapt(offers, &pre).map_err(misfit)?;
+        let linked = Arc::new(Linked {
+            engine: Arc::clone(&with.engine),
+            digest: Arc::clone(&digest),
+            contract,
+            surface,
+            offers,
+            pre,
+            adapted,
+            _in_use: code.in_use,
+        });
         let mut known = self.known();
         known.retain(|_, linked| linked.strong_count() > 0);
-        known.insert(digest_of, Arc::downgrade(&linked));
+        known.insert(digest, Arc::downgrade(&linked));
         Ok(linked)
     }
 

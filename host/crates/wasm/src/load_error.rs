@@ -4,9 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::contract::ContractError;
-use super::runner::RunnerError;
-use crate::script::ScriptError;
+use super::surface::ContractError;
+use crate::script::{Language, ScriptError};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Code};
@@ -152,6 +151,22 @@ pub enum LoadError {
     /// Loading itself broke.
     #[error("could not be loaded: {0}")]
     Internal(String),
+}
+
+/// Why a script has no runner.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RunnerError {
+    /// There is none where it is looked for.
+    #[error(
+        "a {} script, and this host has no runner for it; `make install` builds one (looked for {looked_for})",
+        language.name()
+    )]
+    None {
+        /// What the script is written in.
+        language: Language,
+        /// Where it was looked for.
+        looked_for: String,
+    },
 }
 
 impl LoadError {

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::directories::Directory;
-use super::imports::http::not_set;
-use super::instance::{PluginTool, Prepared, Values};
-use super::loader::Candidate;
-use super::optional::PluginHooks;
-use super::rights::{Authority, Given};
+use super::candidate::Candidate;
+use super::capability::authority::Authority;
+use super::capability::{Given, Values};
+use super::plugin::{PluginHooks, PluginTool, Prepared};
 use super::runner::Unrecorded;
 use super::toolchain::Toolchain;
 use crate::script::Language;
 use toolhost_core::tool::{Need, Origin, Registration, Rejection, SourceId, Tool, ToolSpec};
-use toolhost_policy::capability::{self, Asks, DirGrant, Exclusive, Grants, Kind, SecretGrant};
+use toolhost_policy::capability::{self, Asks, DirGrant, Exclusive, Grants};
 
 /// A plugin that loaded.
 #[derive(Clone)]
@@ -51,7 +49,7 @@ impl Loaded {
         let specs = self.registration.tools.iter().map(|tool| tool.spec());
         let tools: Vec<_> =
             specs.map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
-        let has_hooks = self.prepared.exported.hooks;
+        let has_hooks = self.prepared.offers.hooks;
         let asks = Asks { needs: &self.registration.needs, tools: &tools, has_hooks };
         capability::unasked(&asks, grants)
     }
@@ -71,38 +69,14 @@ impl Loaded {
         grants: &Grants,
         exclusive: &[Exclusive],
     ) -> Vec<String> {
-        let (mut directories, mut problems) = (Vec::new(), Vec::new());
-        for grant in grants.of() {
-            match Directory::open(grant, &self.prepared.rules) {
-                Ok(directory) => directories.push(directory),
-                Err(reason) => problems.push(reason),
-            }
-        }
+        let specs: Vec<&ToolSpec> =
+            self.registration.tools.iter().map(|tool| tool.spec()).collect();
+        let Prepared { values, shares, offers, .. } = &*self.prepared;
+        let given = Given { words, grants, exclusive, values, shares };
         let needs = self.registration.needs.clone();
-        let specs = || self.registration.tools.iter().map(|tool| tool.spec());
-        let has_hooks = self.prepared.exported.hooks;
-        let tools: Vec<_> =
-            specs().map(|spec| (spec.name.as_str(), spec.requires_env.as_slice())).collect();
-        let asks = Asks { needs: &needs, tools: &tools, has_hooks };
-        for kind in Kind::all() {
-            let is_there = kind != Kind::DIRS || !directories.is_empty();
-            if grants.has(kind) && is_there && !kind.is_asked(&asks) {
-                let what = kind.noun();
-                problems.push(format!("it asks for no {what}, so the grant gives nothing"));
-            }
-        }
-        let store = &self.prepared.store;
-        let values = &self.prepared.values;
-        let mut unset: Vec<&str> =
-            grants.of().map(|grant: &SecretGrant| grant.name.as_str()).collect();
-        unset.retain(|name| !values.secrets.contains_key(*name));
-        unset.sort_unstable();
-        unset.dedup();
-        problems.extend(unset.into_iter().map(|name| not_set(name).to_string()));
-        let given = Given { words, grants, directories: &directories, values, exclusive, store };
-        let hears = Kind::HOOKS.is_asked(&asks) && grants.has(Kind::HOOKS);
-        let authority = Authority::new(needs, specs(), &given);
-        if self.prepared.authority.set(authority).is_ok() && hears {
+        let (authority, problems) = Authority::new(needs, &specs, offers.hooks, &given);
+        let hears_calls = authority.hears_calls();
+        if self.prepared.authority.set(authority).is_ok() && hears_calls {
             self.registration.hooks = Some(Arc::new(PluginHooks(Arc::clone(&self.prepared))));
         }
         problems

@@ -3,50 +3,40 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use super::account::{Account, Accounts, LoadAs, Standing};
-use super::cache::{CacheError, Caches};
+use super::adapter::Offers;
+use super::candidate::Candidate;
+use super::capability::dirs::directories::DirectoryRules;
+use super::capability::secrets::Secrets;
+use super::capability::{HostMeans, Shares, Values};
 use super::compile;
-use super::convert::Exported;
+use super::compile::cache::{CacheError, Caches};
 use super::dev_builds::OwnSource;
-use super::directories::DirectoryRules;
 use super::engine::{Engine, EngineError};
-use super::instance::{Prepared, Values};
 use super::link::{Linked, Links};
 use super::load_error::LoadError;
 use super::load_queue::{LoadQueue, Use};
 use super::loaded::{Facts, Loaded, registration};
-use super::program::LazyProgram;
+use super::plugin::program::LazyProgram;
+use super::plugin::{Prepared, Preparing};
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
-use super::secrets::Secrets;
 use super::source::Source;
 use super::stopped::Stopped;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
-use toolhost_core::scheduler::{SourceKey, Turn};
+use toolhost_core::runtime::MemoryBudget;
+use toolhost_core::scheduler::Turn;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
 use toolhost_policy::capability::Variables;
 use toolhost_state::read::Place;
 use toolhost_state::store::Stores;
-
-/// A file that may be a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its id.
-    pub id: PluginId,
-    /// The folder it lies in.
-    pub folder: PathBuf,
-    /// The file itself.
-    pub path: PathBuf,
-    /// From where it is read.
-    pub place: Place,
-}
 
 /// Loads plugins. It holds the engine they all share.
 pub struct Loader {
@@ -81,7 +71,7 @@ impl Loader {
         let engine = Arc::new(Engine::start(limits, instances_max)?);
         Ok(Loader {
             stores: Stores::new(None, Arc::clone(&engine.limits)),
-            links: Links::new(Arc::clone(&engine)),
+            links: Links::new(Arc::clone(&engine))?,
             engine,
             own_sources: Vec::new(),
             rules: Arc::default(),
@@ -104,6 +94,17 @@ impl Loader {
     /// the last hour are not tried again.
     pub fn remember_stopped(&mut self, folder: PathBuf, skips: bool) {
         self.stopped = Some((Stopped(folder), skips));
+    }
+
+    /// Tells whether the plugins of a folder that nobody has trusted have used up the time that they
+    /// may take to register: nobody waits for those that are left.
+    pub fn has_registered_too_long(&self, folder: &Path) -> bool {
+        self.accounts.has_registered_too_long(folder)
+    }
+
+    /// What is left of the memory of all guests, for others to take of it too.
+    pub fn memory(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.engine.memory)
     }
 
     /// Keeps compiled components in this folder, which must be this user's alone.
@@ -312,10 +313,9 @@ impl Loader {
         let program = source.program();
         let Source { code, script, digest, bytes, packed, unrecorded } = source;
         let runner = script.as_ref().map(|_| Arc::clone(&code.digest));
-        let Linked { surface, exported, .. } = &*code;
+        let Linked { contract, surface, offers, .. } = &*code;
         let own = self.is_own(candidate, &digest);
-        let prepared =
-            self.prepare(candidate, *exported, &code.engine, LazyProgram::loaded(program));
+        let prepared = self.prepare(candidate, *offers, &code.engine, LazyProgram::loaded(program));
         let prepared = Arc::new(prepared);
         let program = prepared.program().await?;
         let registered = self.register(&prepared, program, &account, meter).await?;
@@ -330,7 +330,7 @@ impl Loader {
             facts: Facts {
                 name: registered.name,
                 version: registered.version,
-                contract: surface.contract.clone(),
+                contract: contract.clone(),
                 digest,
                 bytes,
                 imports: surface.imports.clone(),
@@ -450,27 +450,27 @@ impl Loader {
     pub(super) fn prepare(
         &self,
         candidate: &Candidate,
-        exported: Exported,
+        offers: Offers,
         engine: &Arc<Engine>,
         program: LazyProgram,
     ) -> Prepared {
         let id = candidate.id.to_string();
-        Prepared {
-            store: self.stores.of(&candidate.folder, &id),
+        let means = HostMeans {
+            folder: &candidate.folder,
+            id: &id,
+            rules: &self.rules,
+            stores: &self.stores,
+            egress: &self.egress,
+        };
+        Prepared::new(Preparing {
+            shares: Shares::new(&means),
             engine: Arc::clone(engine),
             program: Arc::new(program),
-            exported,
+            offers,
             id: id.into(),
-            party: SourceKey::new(),
-            rules: Arc::clone(&self.rules),
-            stuck_opens: Arc::default(),
-            client: self.egress.client(),
-            habit: Arc::default(),
-            is_probed: self.is_probed,
             values: self.values.load_full(),
-            retired: watch::Sender::new(false),
-            authority: OnceLock::new(),
-        }
+            is_probed: self.is_probed,
+        })
     }
 }
 

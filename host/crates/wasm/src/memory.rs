@@ -15,6 +15,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
@@ -24,7 +25,6 @@ use wasmtime_wasi_http::p2::types::{
     HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
 
-use super::loader::Loader;
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::tool::Meter;
@@ -93,13 +93,6 @@ impl Denied {
 #[error("the host may hold no more memory for this guest")]
 pub(super) struct MemoryRefused;
 
-impl Loader {
-    /// What is left of the memory of all guests, for others to take of it too.
-    pub fn memory(&self) -> Arc<MemoryBudget> {
-        Arc::clone(&self.engine.memory)
-    }
-}
-
 /// The memory of one guest.
 ///
 /// A refusal does not end the guest, which may well cope; but if it crashes afterwards, this is
@@ -110,22 +103,25 @@ pub(super) struct GuestMemory {
     used: AtomicU64,
     denied: Mutex<Option<Denied>>,
     budget: Arc<MemoryBudget>,
-    meter: Arc<Meter>,
+    /// Of the call that the guest runs, as soon as that is known.
+    meter: ArcSwapOption<Meter>,
 }
 
 impl GuestMemory {
-    pub(super) fn new(
-        limits: &Limits,
-        budget: &Arc<MemoryBudget>,
-        meter: &Arc<Meter>,
-    ) -> Arc<GuestMemory> {
+    pub(super) fn new(limits: &Limits, budget: &Arc<MemoryBudget>) -> Arc<GuestMemory> {
         Arc::new(GuestMemory {
             allowed: limits.memory_bytes_max.0,
             used: AtomicU64::new(0),
             denied: Mutex::default(),
             budget: Arc::clone(budget),
-            meter: Arc::clone(meter),
+            meter: ArcSwapOption::empty(),
         })
+    }
+
+    /// From now on counts what is used for a call, and what is used already.
+    pub(super) fn count_for(&self, meter: &Arc<Meter>) {
+        self.meter.store(Some(Arc::clone(meter)));
+        meter.saw_memory(self.used.load(Ordering::Acquire));
     }
 
     /// What was refused last.
@@ -167,7 +163,9 @@ impl GuestMemory {
             self.used.fetch_sub(more, Ordering::AcqRel);
             return Err(Denied::AllGuests { asked, allowed: self.budget.total() });
         }
-        self.meter.saw_memory(asked);
+        if let Some(meter) = &*self.meter.load() {
+            meter.saw_memory(asked);
+        }
         Ok(())
     }
 

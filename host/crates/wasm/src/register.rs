@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account::Account;
-use super::convert;
-use super::instance::Prepared;
+use super::adapter::{Registered, bounded};
 use super::load_error::{self, LoadError};
 use super::loader::Loader;
-use super::program::Program;
+use super::plugin::Prepared;
+use super::plugin::program::Program;
 use toolhost_core::text;
 use toolhost_core::tool::Meter;
 
@@ -22,12 +22,12 @@ impl Loader {
         program: Arc<Program>,
         account: &Account<'_>,
         meter: &Arc<Meter>,
-    ) -> Result<convert::Registered, LoadError> {
+    ) -> Result<Registered, LoadError> {
         let limits = &self.engine.limits;
         self.check_not_stopped(account)?;
         let _turn = self.turns.register(account.standing(), account.party()).await?;
         let time_max = account.register_time_left()?;
-        let exported = program.linked.exported;
+        let offers = program.linked.offers;
         let (answer, took) = prepared.register(program, time_max, Arc::clone(meter)).await;
         account.registered(took, answer.is_none());
         let Some(answer) = answer else {
@@ -36,11 +36,11 @@ impl Loader {
         };
         let answer = answer.map_err(|error| load_error::of_register(error, limits))?;
         let registration = answer.map_err(|message| {
-            let message = convert::bounded(message, limits.error_bytes_max.as_usize());
+            let message = bounded(message, limits.error_bytes_max.as_usize());
             LoadError::RegisterRefused(text::cut(&text::one_line(&message), REFUSED_CHARS_MAX))
         })?;
-        account.hold(convert::bytes(&registration))?;
-        let registered = convert::registration(registration, exported, limits)?;
+        account.hold(registration.bytes())?;
+        let registered = registration.check(offers, limits)?;
         account.hold(registered.schemas_bytes())?;
         Ok(registered)
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::compile;
 use super::link::Linked;
-use super::load_error::LoadError;
+use super::load_error::{LoadError, RunnerError};
 use super::read;
 use crate::script::{self, Language, Stamp};
 use toolhost_core::limits::Limits;
@@ -39,22 +39,6 @@ pub type RunnerPlaces = BTreeMap<Language, Vec<PathBuf>>;
 /// What the runner of a language is called while it is compiled.
 pub fn runner_name(language: Language) -> String {
     format!("{} runner", language.name())
-}
-
-/// Why a script has no runner.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum RunnerError {
-    /// There is none where it is looked for.
-    #[error(
-        "a {} script, and this host has no runner for it; `make install` builds one (looked for {looked_for})",
-        language.name()
-    )]
-    None {
-        /// What the script is written in.
-        language: Language,
-        /// Where it was looked for.
-        looked_for: String,
-    },
 }
 
 /// Why a runner does not count: scripts that it would run wait.

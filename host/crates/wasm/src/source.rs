@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::compile;
-use super::imports::script::GuestScript;
+use super::instance::script::GuestScript;
 use super::link::Linked;
-use super::program::Program;
+use super::plugin::program::Program;
 use super::runner::{Runner, Unrecorded};
 use crate::script::Script;
 

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 fn guest(budget: u64) -> (Arc<MemoryBudget>, Arc<GuestMemory>) {
     let budget = Arc::new(MemoryBudget::new(budget));
     let limits = Limits { memory_bytes_max: Bytes(2 * MIB), ..Limits::default() };
-    let memory = GuestMemory::new(&limits, &budget, &Arc::default());
+    let memory = GuestMemory::new(&limits, &budget);
     (budget, memory)
 }
 

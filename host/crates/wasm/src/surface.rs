@@ -1,0 +1,148 @@
+//! What a component shows from outside, read off its bytes before anything is compiled, and why it may
+//! not be one.
+
+use thiserror::Error;
+use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload};
+
+use super::toolchain::Toolchain;
+use toolhost_core::text;
+
+/// What a component shows from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Surface {
+    pub(super) imports: Vec<String>,
+    pub(super) exports: Vec<String>,
+    pub(super) toolchain: Toolchain,
+}
+
+/// Why a file is no plugin.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ContractError {
+    /// It does not begin as WebAssembly does.
+    #[error("not WebAssembly{0}; replace it by a component, or remove it")]
+    NotWasm(&'static str),
+    /// It ends too early.
+    #[error("truncated: the file ends after {0} bytes in the middle of a section; copy it again")]
+    Truncated(usize),
+    /// It is a core module.
+    #[error(
+        "a core module, not a component; build it with `toolhost build`, or wrap it with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// Its sections make no sense.
+    #[error("damaged: {0}; build or copy it again")]
+    Damaged(String),
+    /// It is some other component.
+    #[error(
+        "a component, but not a toolhost plugin: it does not {missing}{exports}; build it with a toolhost SDK"
+    )]
+    NoContract {
+        /// What a plugin has and it has not.
+        missing: String,
+        /// What it exports instead, in words.
+        exports: String,
+    },
+    /// It was built for another version.
+    #[error("built for contract {built}; this host knows {known}: {repair}")]
+    Version {
+        /// The version it was built for.
+        built: String,
+        /// What this host knows.
+        known: &'static str,
+        /// What to do.
+        repair: &'static str,
+    },
+}
+
+/// Reads off bytes what they show as a component.
+pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
+    check_magic(bytes)?;
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
+    let mut toolchain = Toolchain::default();
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| damaged(&error, bytes.len()))? {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+                return Err(ContractError::CoreModule);
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 0 => {
+                for import in section {
+                    let import = import.map_err(|error| damaged(&error, bytes.len()))?;
+                    // Names for types of an interface are no imports of their own.
+                    if !matches!(import.ty, ComponentTypeRef::Type(_)) {
+                        imports.push(import.name.name.to_owned());
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    let export = export.map_err(|error| damaged(&error, bytes.len()))?;
+                    exports.push(export.name.name.to_owned());
+                }
+            }
+            // Those of nested modules too, since a runtime is one of them.
+            Payload::CustomSection(section) => toolchain.read(&section),
+            _ => {}
+        }
+    }
+    toolchain.finish(&imports);
+    Ok(Surface { imports, exports, toolchain })
+}
+
+fn check_magic(bytes: &[u8]) -> Result<(), ContractError> {
+    if bytes.starts_with(b"\0asm") {
+        return Ok(());
+    }
+    Err(ContractError::NotWasm(match bytes {
+        [] => " (the file is empty)",
+        [b'(', ..] => " (it looks like WebAssembly text; translate it with `wasm-tools parse`)",
+        [0x7f, b'E', b'L', b'F', ..] => " (it is native or precompiled code)",
+        [b'P', b'K', ..] => " (it is a zip archive)",
+        [b'#', b'!', ..] => " (it is a script)",
+        [b'<', ..] => " (it looks like a web page)",
+        _ => "",
+    }))
+}
+
+fn damaged(error: &wasmparser::BinaryReaderError, length: usize) -> ContractError {
+    let message = error.message();
+    if message.contains("unexpected end") {
+        return ContractError::Truncated(length);
+    }
+    ContractError::Damaged(text::cut(&text::one_line(message), 200))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(bytes: &[u8], expected: &str) {
+        let message = read(bytes).expect_err(expected).to_string();
+        assert!(message.starts_with(expected), "{message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+
+    fn component(text: &str) -> Vec<u8> {
+        wat::parse_str(text).expect("valid WAT")
+    }
+
+    #[test]
+    fn files_that_are_no_plugins_are_told_apart() {
+        refused(b"", "not WebAssembly (the file is empty)");
+        refused(b"#!/bin/sh", "not WebAssembly (it is a script)");
+        refused(b"hello", "not WebAssembly; replace it");
+        refused(b"\0as", "not WebAssembly");
+        refused(b"\0asm", "truncated: the file ends after 4 bytes");
+        refused(&component("(module)"), "a core module, not a component");
+        let large = component(&format!(
+            "(component (core module (memory 1) (data \"{}\")))",
+            "x".repeat(999)
+        ));
+        refused(&large[..500], "truncated: the file ends after 500 bytes");
+        let mut bytes = component("(component)");
+        bytes.extend([1, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
+        refused(&bytes, "damaged: ");
+    }
+}
