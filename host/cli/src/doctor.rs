@@ -16,7 +16,7 @@ use toolhost_author::RustToolchain;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_kernel::definitions::Listed;
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::capability::{Kind, quoted};
+use toolhost_policy::capability::quoted;
 use toolhost_policy::toolset::Toolsets;
 use toolhost_schema::schema::Format;
 use toolhost_sources::reload::{self, Folder, SourceStatus};
@@ -297,7 +297,7 @@ fn missing_guards(config: &Config, sources: &[SourceStatus], catalog: &Catalog) 
             None if !folder.as_os_str().is_empty() => {
                 quoted(&PluginAddress::in_folder(folder, id.clone()).to_string())
             }
-            None if of_bundled.is_some_and(|table| table.grants.has(Kind::HOOKS)) => {
+            None if of_bundled.is_some_and(|table| table.grants.has_guards()) => {
                 bundled.to_string()
             }
             None => id.to_string(),

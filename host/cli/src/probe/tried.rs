@@ -34,17 +34,17 @@ impl<'a> Tried<'a> {
             let grant = refusal.grant.as_ref();
             let grant = grant.and_then(|(key, text)| Some((Kind::of_key(key)?, text.clone())));
             let grant = match grant {
-                Some((kind, _)) if kind == Kind::DIRS && !known.knows(&refusal.what) => {
+                Some((kind, _)) if kind.is_of_paths() && !known.knows(&refusal.what) => {
                     tried.elsewhere += 1;
                     continue;
                 }
-                Some((kind, text)) if kind == Kind::DIRS => known
+                Some((kind, text)) if kind.is_of_paths() => known
                     .narrowest(&refusal.what, &text)
                     .filter(|grant| {
                         let asked = capability::access(&probed.needs, tool, grant);
                         asked.is_some_and(|asked| asked >= grant.access)
                     })
-                    .map(|grant| (Kind::DIRS, grant.to_string())),
+                    .map(|grant| (kind, grant.to_string())),
                 other => other,
             };
             if let Some((kind, text)) = &grant {

@@ -33,7 +33,7 @@ use toolhost_core::tool::Need;
 pub use address::Reach;
 pub use asked::{Asks, ToolNeeds, only_read, unasked};
 pub use dirs::{Access, DirGrant, OwnFolder, access, names, refusal, refusal_within};
-pub use env::{VariableGrant, Variables, asked_variables, check_variable, required, variables};
+pub use env::{VariableGrant, Variables, check_variable, required, variables};
 pub use exclusive::{Exclusive, Sides};
 pub use grants::{Grant, Grants};
 pub use hooks::{HookGrant, fits, hears};
@@ -117,6 +117,17 @@ pub trait Capability: Sync {
         None
     }
 
+    /// How the name of the interface begins that a plugin must export to make use of it, if it must.
+    fn used_by_export(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A kind that a plugin must ask for too, to make use of this; with what is said where it does not,
+    /// and what to do.
+    fn goes_with(&self) -> Option<(Kind, &'static str, &'static str)> {
+        None
+    }
+
     /// A standard library imports it by itself, so an import does not say that it is used.
     fn is_imported_by_itself(&self) -> bool {
         false
@@ -130,6 +141,21 @@ pub trait Capability: Sync {
     /// A tool that is called alone can make use of it, so that it can be granted to a probe.
     fn can_be_probed(&self) -> bool {
         true
+    }
+
+    /// A plugin that has no tool can make use of it.
+    fn is_of_use_without_tools(&self) -> bool {
+        false
+    }
+
+    /// What is granted are paths of this machine.
+    fn is_of_paths(&self) -> bool {
+        false
+    }
+
+    /// Names that needs ask for, of values that a tool may require.
+    fn value_names(&self, _needs: &[Need]) -> Vec<String> {
+        Vec::new()
     }
 
     /// Grants of it name values that are set elsewhere.

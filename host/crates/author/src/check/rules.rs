@@ -44,10 +44,11 @@ pub(super) fn findings(declared: &Declared<'_>) -> Vec<Finding> {
             repair,
         ));
     }
-    // Hooks are of use without a tool.
-    let does_nothing = registration.tools.is_empty()
-        && report.rejected.is_empty()
-        && !capability::asks_for(&registration.needs, Kind::HOOKS);
+    let is_of_use = |kind: Kind| {
+        kind.is_of_use_without_tools() && capability::asks_for(&registration.needs, kind)
+    };
+    let does_nothing =
+        registration.tools.is_empty() && report.rejected.is_empty() && !Kind::all().any(is_of_use);
     if does_nothing {
         let message = "it registers no tool";
         found.push(Finding::new(Level::Warning, "tools", "plugin", message, "register one"));
@@ -206,10 +207,9 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// The variables and secrets that needs name.
+/// The values that needs name.
 fn named_variables(needs: &[Need]) -> BTreeSet<String> {
-    let secrets = capability::asked_secrets(needs).into_iter().map(|secret| secret.name);
-    capability::asked_variables(needs).into_iter().chain(secrets).collect()
+    Kind::all().flat_map(|kind| kind.value_names(needs)).collect()
 }
 
 fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
@@ -256,21 +256,19 @@ fn about_needs(registration: &Registration, facts: &Facts) -> Vec<Finding> {
         let message = format!("it imports `{import}`, which always refuses");
         push(Level::Warning, "imports", "plugin", message, "send requests over HTTP instead");
     }
-    let has_hooks = facts.exports.iter().any(|name| name.starts_with("toolhost:plugin/hooks@"));
-    if asks(Kind::HOOKS) && !has_hooks {
-        let message = "it has the need `hooks`, and exports none".to_owned();
-        push(Level::Warning, "needs", "plugin", message, "export the interface `hooks`");
+    let is_exported = |start: &str| facts.exports.iter().any(|name| name.starts_with(start));
+    for kind in Kind::all().filter(|kind| asks(*kind)) {
+        if kind.used_by_export().is_some_and(|start| !is_exported(start)) {
+            let message = format!("it has the need `{}`, and exports none", kind.key());
+            let repair = format!("export the interface `{}`", kind.key());
+            push(Level::Warning, "needs", "plugin", message, &repair);
+        }
     }
-    if asks(Kind::SECRETS) && !asks(Kind::HTTP) {
-        let message =
-            "it asks for a secret, which is put into requests, and not for HTTP".to_owned();
-        push(
-            Level::Warning,
-            "needs",
-            "plugin",
-            message,
-            "add the need `http` for the secret's hosts",
-        );
+    for kind in Kind::all().filter(|kind| asks(*kind)) {
+        let lacks = kind.goes_with().filter(|(other, ..)| !asks(*other));
+        if let Some((_, message, repair)) = lacks {
+            push(Level::Warning, "needs", "plugin", message.to_owned(), repair);
+        }
     }
     let tools: BTreeSet<&str> = registration
         .tools

@@ -98,6 +98,10 @@ impl Capability for Dirs {
         true
     }
 
+    fn is_of_paths(&self) -> bool {
+        true
+    }
+
     fn can_be_exclusive(&self) -> bool {
         true
     }

@@ -66,6 +66,10 @@ impl Capability for Env {
         &[("wasi:cli/environment", "environment"), ("wasi:config/", "environment")]
     }
 
+    fn value_names(&self, needs: &[Need]) -> Vec<String> {
+        asked_variables(needs)
+    }
+
     fn has_values(&self) -> bool {
         true
     }
@@ -126,7 +130,7 @@ pub fn variables(
 }
 
 /// The variables that needs name, whatever tool they are for.
-pub fn asked_variables(needs: &[Need]) -> Vec<String> {
+fn asked_variables(needs: &[Need]) -> Vec<String> {
     let needs = needs.iter().filter(|need| need.kind == Kind::ENV.key());
     let value = |need: &Need| serde_json::from_str::<Value>(&need.value).unwrap_or_default();
     needs.flat_map(|need| strings(&value(need)["names"])).collect()

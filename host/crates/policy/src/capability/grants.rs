@@ -113,6 +113,11 @@ impl Grants {
         self.by_kind.keys().any(|kind| kind.has_values())
     }
 
+    /// Tells whether something is granted that may be a guard.
+    pub fn has_guards(&self) -> bool {
+        self.by_kind.keys().any(|kind| kind.may_guard())
+    }
+
     /// Each grant as flags of `toolhost grant`.
     pub fn flags(&self) -> Vec<String> {
         self.all().into_iter().map(|(kind, text)| kind.flag_for(&text)).collect()

@@ -86,8 +86,16 @@ impl Capability for Hooks {
         Some((format!("{may} calls of {tools}"), 2))
     }
 
+    fn used_by_export(&self) -> Option<&'static str> {
+        Some("toolhost:plugin/hooks@")
+    }
+
     fn can_be_probed(&self) -> bool {
         false
+    }
+
+    fn is_of_use_without_tools(&self) -> bool {
+        true
     }
 }
 

@@ -83,6 +83,18 @@ impl Capability for Secrets {
         Some("wasi:http/")
     }
 
+    fn goes_with(&self) -> Option<(Kind, &'static str, &'static str)> {
+        Some((
+            Kind::HTTP,
+            "it asks for a secret, which is put into requests, and not for HTTP",
+            "add the need `http` for the secret's hosts",
+        ))
+    }
+
+    fn value_names(&self, needs: &[Need]) -> Vec<String> {
+        asked_secrets(needs).into_iter().map(|secret| secret.name).collect()
+    }
+
     fn has_values(&self) -> bool {
         true
     }
