@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// Lanes remembered; beyond, those in which nothing runs or waits are forgotten.
-const LANES_MAX: usize = 1_024;
+/// Queues remembered; beyond, those of which nothing runs or waits are forgotten.
+const QUEUES_MAX: usize = 1_024;
 
-/// One that takes turns, such as a source. Each is another than all before.
+/// Whose queue it is: that of a source, or of a session. Each key is another than all before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceKey(u64);
 
@@ -29,14 +29,14 @@ impl SourceKey {
     }
 }
 
-/// How many may run and wait: of one party, and in all.
+/// How many may run and wait: of one source, and in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Scheduler of one party at once.
+    /// Running at once, of one source.
     pub running_of_one: usize,
-    /// Scheduler at once.
+    /// Running at once, in all.
     pub running: usize,
-    /// Waiting of one party.
+    /// Waiting of one source.
     pub waiting_of_one: usize,
     /// Waiting in all.
     pub waiting: usize,
@@ -45,44 +45,44 @@ pub struct Bounds {
 /// How much runs and waits at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Scheduler of the party.
+    /// Running of the source.
     pub running_of_one: usize,
-    /// Scheduler in all.
+    /// Running in all.
     pub running: usize,
-    /// Waiting of the party.
+    /// Waiting of the source.
     pub waiting_of_one: usize,
     /// Waiting in all.
     pub waiting: usize,
-    /// When one more would have a turn, by the mean length of the party's turns so far.
-    pub turn_in: Option<Duration>,
+    /// When one more would have a slot, by the mean time that the source's have been held so far.
+    pub slot_in: Option<Duration>,
 }
 
 /// There is no place to wait. Which bound it was, is seen from the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full(pub Load);
 
-/// Gives turns.
+/// Gives slots, within bounds.
 #[derive(Debug)]
 pub struct Scheduler {
     bounds: Bounds,
-    state: Mutex<State>,
+    state: Mutex<Queues>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Queues {
     running: usize,
     waiting: usize,
-    lanes: HashMap<SourceKey, Lane>,
-    /// Parties of which somebody waits, the one whose turn was longest ago first.
+    queues: HashMap<SourceKey, SourceQueue>,
+    /// Sources of which somebody waits, the one that had a slot longest ago first.
     order: VecDeque<SourceKey>,
     tickets: u64,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct SourceQueue {
     running: usize,
     waiting: VecDeque<Waiter>,
-    /// How long turns took, the latest counting most.
+    /// How long slots were held, the latest counting most.
     mean: Option<Duration>,
 }
 
@@ -92,26 +92,26 @@ struct Waiter {
     answer: oneshot::Sender<Result<(), Full>>,
 }
 
-/// A turn; it ends when this is dropped.
+/// A slot; it is free again when this is dropped.
 #[derive(Debug)]
-#[must_use = "a turn ends when it is dropped"]
-pub struct Turn<'a> {
-    turns: &'a Scheduler,
-    party: SourceKey,
+#[must_use = "a slot is free again when it is dropped"]
+pub struct Slot<'a> {
+    scheduler: &'a Scheduler,
+    key: SourceKey,
     since: Instant,
 }
 
-/// A place in a lane; it is given up when this is dropped.
-struct Place<'a> {
-    turns: &'a Scheduler,
-    party: SourceKey,
+/// A place in a queue; it is given up when this is dropped.
+struct Waiting<'a> {
+    scheduler: &'a Scheduler,
+    key: SourceKey,
     ticket: u64,
     answer: oneshot::Receiver<Result<(), Full>>,
     is_answered: bool,
 }
 
 impl Scheduler {
-    /// Gives turns within bounds.
+    /// Gives slots within these bounds.
     pub fn new(bounds: Bounds) -> Scheduler {
         Scheduler { bounds, state: Mutex::default() }
     }
@@ -121,92 +121,92 @@ impl Scheduler {
         self.bounds
     }
 
-    /// Waits for a turn of `party`.
+    /// Waits for a slot, in the queue of `key`.
     ///
     /// # Errors
-    /// If there is no place to wait, at once; or later, where another party needs the place more.
+    /// If there is no place to wait, at once; or later, where another source needs the place more.
     ///
     /// # Cancel safety
     /// Dropping the future gives the place up.
-    pub async fn take(&self, party: SourceKey) -> Result<Turn<'_>, Full> {
-        if let Some(mut place) = self.enter(party)? {
+    pub async fn take(&self, key: SourceKey) -> Result<Slot<'_>, Full> {
+        if let Some(mut place) = self.enter(key)? {
             let answer = (&mut place.answer).await;
             place.is_answered = true;
             // Who gives an answer drops no sender without one.
-            answer.unwrap_or_else(|_| Err(Full(self.load(party))))?;
+            answer.unwrap_or_else(|_| Err(Full(self.load(key))))?;
         }
-        Ok(Turn { turns: self, party, since: Instant::now() })
+        Ok(Slot { scheduler: self, key, since: Instant::now() })
     }
 
-    /// How much runs and waits, seen by `party`.
-    pub fn load(&self, party: SourceKey) -> Load {
-        self.state().load(party)
+    /// How much runs and waits, seen by `key`.
+    pub fn load(&self, key: SourceKey) -> Load {
+        self.state().load(key)
     }
 
-    /// Gives a turn at once (and then no place), or a place.
-    fn enter(&self, party: SourceKey) -> Result<Option<Place<'_>>, Full> {
+    /// Gives a slot at once (and then no place), or a place.
+    fn enter(&self, key: SourceKey) -> Result<Option<Waiting<'_>>, Full> {
         let mut state = self.state();
         let state = &mut *state;
-        if state.lanes.len() >= LANES_MAX {
-            state.lanes.retain(|_, lane| lane.running > 0 || !lane.waiting.is_empty());
+        if state.queues.len() >= QUEUES_MAX {
+            state.queues.retain(|_, queue| queue.running > 0 || !queue.waiting.is_empty());
         }
-        let lane = state.lanes.entry(party).or_default();
-        // Whoever waits cannot have a turn, so nobody is passed.
-        if state.running < self.bounds.running && lane.running < self.bounds.running_of_one {
-            lane.running += 1;
+        let queue = state.queues.entry(key).or_default();
+        // Whoever waits cannot have a slot, so nobody is passed.
+        if state.running < self.bounds.running && queue.running < self.bounds.running_of_one {
+            queue.running += 1;
             state.running += 1;
             return Ok(None);
         }
-        let waiting = lane.waiting.len();
+        let waiting = queue.waiting.len();
         if waiting >= self.bounds.waiting_of_one
             || state.waiting >= self.bounds.waiting && !state.make_way(waiting)
         {
-            return Err(Full(state.load(party)));
+            return Err(Full(state.load(key)));
         }
         state.tickets += 1;
         let (ticket, (sender, answer)) = (state.tickets, oneshot::channel());
-        let lane = state.lanes.entry(party).or_default();
-        lane.waiting.push_back(Waiter { ticket, answer: sender });
+        let queue = state.queues.entry(key).or_default();
+        queue.waiting.push_back(Waiter { ticket, answer: sender });
         state.waiting += 1;
-        if lane.waiting.len() == 1 {
-            state.order.push_back(party);
+        if queue.waiting.len() == 1 {
+            state.order.push_back(key);
         }
-        Ok(Some(Place { turns: self, party, ticket, answer, is_answered: false }))
+        Ok(Some(Waiting { scheduler: self, key, ticket, answer, is_answered: false }))
     }
 
-    fn end(&self, party: SourceKey, length: Option<Duration>) {
+    fn end(&self, key: SourceKey, length: Option<Duration>) {
         let mut state = self.state();
         state.running -= 1;
-        if let Some(lane) = state.lanes.get_mut(&party) {
-            lane.running -= 1;
+        if let Some(queue) = state.queues.get_mut(&key) {
+            queue.running -= 1;
             if let Some(length) = length {
-                lane.mean = Some(lane.mean.map_or(length, |mean| (mean * 3 + length) / 4));
+                queue.mean = Some(queue.mean.map_or(length, |mean| (mean * 3 + length) / 4));
             }
         }
         state.give(self.bounds);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Queues> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Gives free turns to those who wait.
+impl Queues {
+    /// Gives free slots to those who wait.
     fn give(&mut self, bounds: Bounds) {
         while self.running < bounds.running {
-            let running = |party: &SourceKey| self.lanes.get(party).map_or(0, |lane| lane.running);
-            let may = |(_, party): &(usize, &SourceKey)| running(party) < bounds.running_of_one;
+            let running = |key: &SourceKey| self.queues.get(key).map_or(0, |queue| queue.running);
+            let may = |(_, key): &(usize, &SourceKey)| running(key) < bounds.running_of_one;
             // The first of the least.
             let next = self.order.iter().enumerate().filter(may);
-            let next = next.min_by_key(|(_, party)| running(party)).map(|(place, _)| place);
-            let Some(party) = next.and_then(|place| self.order.remove(place)) else { return };
-            let Some(lane) = self.lanes.get_mut(&party) else { continue };
-            let Some(waiter) = lane.waiting.pop_front() else { continue };
-            if !lane.waiting.is_empty() {
-                self.order.push_back(party);
+            let next = next.min_by_key(|(_, key)| running(key)).map(|(place, _)| place);
+            let Some(key) = next.and_then(|place| self.order.remove(place)) else { return };
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            let Some(waiter) = queue.waiting.pop_front() else { continue };
+            if !queue.waiting.is_empty() {
+                self.order.push_back(key);
             }
-            lane.running += 1;
+            queue.running += 1;
             self.waiting -= 1;
             self.running += 1;
             // Whoever has left in the meantime gives it back.
@@ -214,39 +214,38 @@ impl State {
         }
     }
 
-    /// Lets the newest of the longest lane make way for one of a lane with `waiting`, if that is
+    /// Lets the newest of the longest queue make way for one of a queue with `waiting`, if that is
     /// fairer.
     fn make_way(&mut self, waiting: usize) -> bool {
         let longest = self.order.iter().copied();
-        let length = |party: &SourceKey| self.lanes.get(party).map_or(0, |lane| lane.waiting.len());
-        let Some(party) = longest.max_by_key(length).filter(|party| length(party) > waiting + 1)
-        else {
+        let length = |key: &SourceKey| self.queues.get(key).map_or(0, |queue| queue.waiting.len());
+        let Some(key) = longest.max_by_key(length).filter(|key| length(key) > waiting + 1) else {
             return false;
         };
-        let newest = self.lanes.get_mut(&party).and_then(|lane| lane.waiting.pop_back());
+        let newest = self.queues.get_mut(&key).and_then(|queue| queue.waiting.pop_back());
         let Some(newest) = newest else { return false };
-        let full = Full(self.load(party));
+        let full = Full(self.load(key));
         self.waiting -= 1;
         // Whoever has left in the meantime hears nothing.
         let _ = newest.answer.send(Err(full));
         true
     }
 
-    fn leave(&mut self, party: SourceKey, ticket: u64) {
-        let Some(lane) = self.lanes.get_mut(&party) else { return };
-        let before = lane.waiting.len();
-        lane.waiting.retain(|waiter| waiter.ticket != ticket);
-        self.waiting -= before - lane.waiting.len();
-        if lane.waiting.is_empty() {
-            self.order.retain(|waiting| *waiting != party);
+    fn leave(&mut self, key: SourceKey, ticket: u64) {
+        let Some(queue) = self.queues.get_mut(&key) else { return };
+        let before = queue.waiting.len();
+        queue.waiting.retain(|waiter| waiter.ticket != ticket);
+        self.waiting -= before - queue.waiting.len();
+        if queue.waiting.is_empty() {
+            self.order.retain(|waiting| *waiting != key);
         }
     }
 
-    fn load(&self, party: SourceKey) -> Load {
-        let lane = self.lanes.get(&party);
-        let of_one = |count: fn(&Lane) -> usize| lane.map_or(0, count);
-        let running_of_one = of_one(|lane| lane.running);
-        let waiting_of_one = of_one(|lane| lane.waiting.len());
+    fn load(&self, key: SourceKey) -> Load {
+        let queue = self.queues.get(&key);
+        let of_one = |count: fn(&SourceQueue) -> usize| queue.map_or(0, count);
+        let running_of_one = of_one(|queue| queue.running);
+        let waiting_of_one = of_one(|queue| queue.waiting.len());
         let rounds = waiting_of_one / running_of_one.max(1) + 1;
         let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
         Load {
@@ -254,26 +253,26 @@ impl State {
             running: self.running,
             waiting_of_one,
             waiting: self.waiting,
-            turn_in: lane.and_then(|lane| lane.mean).map(|mean| mean.saturating_mul(rounds)),
+            slot_in: queue.and_then(|queue| queue.mean).map(|mean| mean.saturating_mul(rounds)),
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        self.turns.end(self.party, Some(self.since.elapsed()));
+        self.scheduler.end(self.key, Some(self.since.elapsed()));
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.is_answered {
             return;
         }
         // Answers are given within the lock, so after this there comes none.
-        self.turns.state().leave(self.party, self.ticket);
+        self.scheduler.state().leave(self.key, self.ticket);
         if let Ok(Ok(())) = self.answer.try_recv() {
-            self.turns.end(self.party, None);
+            self.scheduler.end(self.key, None);
         }
     }
 }
@@ -286,87 +285,88 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { running_of_one: 2, running: 3, waiting_of_one: 4, waiting: 5 };
 
-    fn numbers(turns: &Scheduler, party: SourceKey) -> [usize; 4] {
-        let load = turns.load(party);
+    fn numbers(scheduler: &Scheduler, key: SourceKey) -> [usize; 4] {
+        let load = scheduler.load(key);
         [load.running_of_one, load.running, load.waiting_of_one, load.waiting]
     }
 
-    /// Takes a turn that is free.
-    fn turn(turns: &Scheduler, party: SourceKey) -> Turn<'_> {
-        turns.take(party).now_or_never().expect("at once").expect("a turn")
+    /// Takes a slot that is free.
+    fn slot(scheduler: &Scheduler, key: SourceKey) -> Slot<'_> {
+        scheduler.take(key).now_or_never().expect("at once").expect("a slot")
     }
 
     #[test]
-    fn turns_and_places_are_bounded_and_given_back() {
-        let turns = Scheduler::new(BOUNDS);
+    fn slots_and_places_are_bounded_and_given_back() {
+        let scheduler = Scheduler::new(BOUNDS);
         let (one, other) = (SourceKey::new(), SourceKey::new());
-        let first = turn(&turns, one);
-        let second = turn(&turns, one);
-        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(turns.take(one))).collect();
+        let first = slot(&scheduler, one);
+        let second = slot(&scheduler, one);
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(scheduler.take(one))).collect();
         assert!(waiting.iter_mut().all(|place| place.now_or_never().is_none()));
-        assert_eq!(numbers(&turns, one), [2, 2, 4, 4]);
-        let full = turns.take(one).now_or_never().expect("at once").expect_err("full").0;
+        assert_eq!(numbers(&scheduler, one), [2, 2, 4, 4]);
+        let full = scheduler.take(one).now_or_never().expect("at once").expect_err("full").0;
         assert_eq!(full.waiting_of_one, 4);
-        // The other has the turn that is left.
-        let third = turn(&turns, other);
+        // The other has the slot that is left.
+        let third = slot(&scheduler, other);
         // Who leaves frees the place, whether waiting or just called.
         drop(waiting.pop());
-        assert_eq!(numbers(&turns, one), [2, 3, 3, 3]);
+        assert_eq!(numbers(&scheduler, one), [2, 3, 3, 3]);
         drop(first);
-        assert_eq!(numbers(&turns, one), [2, 3, 2, 2]);
+        assert_eq!(numbers(&scheduler, one), [2, 3, 2, 2]);
         drop(waiting.remove(0));
-        assert_eq!(numbers(&turns, one), [2, 3, 1, 1]);
+        assert_eq!(numbers(&scheduler, one), [2, 3, 1, 1]);
         drop((second, third, waiting));
-        assert_eq!(numbers(&turns, one), [0, 0, 0, 0]);
-        assert!(turns.state().order.is_empty());
+        assert_eq!(numbers(&scheduler, one), [0, 0, 0, 0]);
+        assert!(scheduler.state().order.is_empty());
     }
 
     #[test]
-    fn the_longest_lane_makes_way() {
-        let turns = Scheduler::new(BOUNDS);
+    fn the_longest_queue_makes_way() {
+        let scheduler = Scheduler::new(BOUNDS);
         let (many, few) = (SourceKey::new(), SourceKey::new());
-        let running = [turn(&turns, many), turn(&turns, many), turn(&turns, SourceKey::new())];
-        let mut of_many: Vec<_> = (0..4).map(|_| Box::pin(turns.take(many))).collect();
+        let running =
+            [slot(&scheduler, many), slot(&scheduler, many), slot(&scheduler, SourceKey::new())];
+        let mut of_many: Vec<_> = (0..4).map(|_| Box::pin(scheduler.take(many))).collect();
         assert!(of_many.iter_mut().all(|place| place.now_or_never().is_none()));
-        let mut of_few: Vec<_> = (0..2).map(|_| Box::pin(turns.take(few))).collect();
+        let mut of_few: Vec<_> = (0..2).map(|_| Box::pin(scheduler.take(few))).collect();
         assert!(of_few.iter_mut().all(|place| place.now_or_never().is_none()));
-        assert_eq!(numbers(&turns, few), [0, 3, 2, 5]);
+        assert_eq!(numbers(&scheduler, few), [0, 3, 2, 5]);
         let refused = of_many.pop().expect("the newest").now_or_never().expect("an answer");
         assert_eq!(refused.expect_err("made way").0.waiting_of_one, 3);
         // Three of one and two of the other are fair: nobody makes way any more.
-        assert!(turns.take(few).now_or_never().expect("at once").is_err());
+        assert!(scheduler.take(few).now_or_never().expect("at once").is_err());
         drop((running, of_few));
-        assert_eq!(numbers(&turns, many), [2, 2, 1, 1]);
+        assert_eq!(numbers(&scheduler, many), [2, 2, 1, 1]);
     }
 
     #[test]
-    fn the_next_turn_goes_to_who_has_the_fewest() {
-        let turns = Scheduler::new(Bounds { running_of_one: 2, running: 2, ..BOUNDS });
+    fn the_next_slot_goes_to_who_has_the_fewest() {
+        let scheduler = Scheduler::new(Bounds { running_of_one: 2, running: 2, ..BOUNDS });
         let (many, few) = (SourceKey::new(), SourceKey::new());
-        let (first, second) = (turn(&turns, many), turn(&turns, many));
-        let mut of_many: Vec<_> = (0..3).map(|_| Box::pin(turns.take(many))).collect();
+        let (first, second) = (slot(&scheduler, many), slot(&scheduler, many));
+        let mut of_many: Vec<_> = (0..3).map(|_| Box::pin(scheduler.take(many))).collect();
         assert!(of_many.iter_mut().all(|place| place.now_or_never().is_none()));
-        let mut of_few = Box::pin(turns.take(few));
+        let mut of_few = Box::pin(scheduler.take(few));
         assert!(of_few.as_mut().now_or_never().is_none());
         drop(first);
-        let of_few = of_few.now_or_never().expect("the very next").expect("a turn");
+        let of_few = of_few.now_or_never().expect("the very next").expect("a slot");
         drop(second);
-        let third = of_many.remove(0).now_or_never().expect("the next").expect("a turn");
+        let third = of_many.remove(0).now_or_never().expect("the next").expect("a slot");
         drop(of_few);
-        assert_eq!(numbers(&turns, many), [2, 2, 1, 1]);
+        assert_eq!(numbers(&scheduler, many), [2, 2, 1, 1]);
         drop(third);
     }
 
     #[test]
-    fn the_wait_is_foreseen_from_turns_before() {
-        let turns = Scheduler::new(BOUNDS);
-        let party = SourceKey::new();
-        assert_eq!(turns.load(party).turn_in, None);
-        turns.state().lanes.entry(party).or_default().mean = Some(Duration::from_secs(2));
-        let _running = [turn(&turns, party), turn(&turns, party)];
-        assert_eq!(turns.load(party).turn_in, Some(Duration::from_secs(2)));
-        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(turns.take(party))).collect();
+    fn the_wait_is_foreseen_from_slots_before() {
+        let scheduler = Scheduler::new(BOUNDS);
+        let key = SourceKey::new();
+        assert_eq!(scheduler.load(key).slot_in, None);
+        scheduler.state().queues.entry(key).or_default().mean = Some(Duration::from_secs(2));
+        let _running = [slot(&scheduler, key), slot(&scheduler, key)];
+        assert_eq!(scheduler.load(key).slot_in, Some(Duration::from_secs(2)));
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(scheduler.take(key))).collect();
         assert!(waiting.iter_mut().all(|place| place.now_or_never().is_none()));
-        assert_eq!(turns.load(party).turn_in, Some(Duration::from_secs(6)));
+        assert_eq!(scheduler.load(key).slot_in, Some(Duration::from_secs(6)));
     }
 }

@@ -6,7 +6,7 @@
 //! short-lived process of the same program, with limits on its CPU time and memory, without files
 //! and network where the kernel has Landlock; both ends of it are here. It dies when the check is
 //! dropped. Of one source one such process runs at a time, and of all sources as many as there are
-//! cores, each source in its turn.
+//! cores, source by source.
 //!
 //! A host without that program checks what takes up to a second on a thread that may be slow, and
 //! refuses the rest: schemas where they are registered, values when they come.
@@ -50,9 +50,9 @@ const BREAKS: u8 = b'-';
 #[derive(Debug)]
 pub struct Checker {
     program: Option<PathBuf>,
-    turns: Scheduler,
+    checks: Scheduler,
     /// Of strangers, who keep nobody else waiting.
-    turns_of_strangers: Scheduler,
+    checks_of_strangers: Scheduler,
     /// What the processes that check take is counted here, as long as they live.
     memory: Arc<MemoryBudget>,
     limits: Arc<Limits>,
@@ -79,7 +79,7 @@ pub enum Unchecked {
     Time,
     /// It took more memory than `schema_check_memory_bytes_max`.
     Memory,
-    /// Too many checks wait, or it had no turn in time.
+    /// Too many checks wait, or it had no slot in time.
     Busy,
     /// So much memory for it is not left in `memory_all_bytes_max`.
     NoMemory(u64),
@@ -93,7 +93,7 @@ impl Checker {
     /// With the program that checks, if there is one: it is started with the argument
     /// [`CHECK_COMMAND`] and calls [`check_here`].
     pub fn new(program: Option<PathBuf>, limits: Arc<Limits>, cores: usize) -> Checker {
-        let turns = |running: usize| {
+        let checks = |running: usize| {
             Scheduler::new(Bounds {
                 running_of_one: 1,
                 running,
@@ -101,9 +101,9 @@ impl Checker {
                 waiting: limits.waiting_max.0,
             })
         };
-        let (turns, turns_of_strangers) = (turns(cores.max(2)), turns(cores.div_ceil(2)));
+        let (checks, checks_of_strangers) = (checks(cores.max(2)), checks(cores.div_ceil(2)));
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
-        Checker { program, turns, turns_of_strangers, memory, limits }
+        Checker { program, checks, checks_of_strangers, memory, limits }
     }
 
     /// Counts what the processes that check take in a budget that guests have as well.
@@ -130,8 +130,8 @@ impl Checker {
     }
 
     /// Checks a value against a schema, and the JSON that it was compiled of. The schema is that of
-    /// a party, which may be a stranger: of a project that nobody has trusted. It waits for its turn
-    /// no longer than until `deadline`: that others took the time is nothing the party has done.
+    /// a source, which may be a stranger: of a project that nobody has trusted. It waits for a slot
+    /// no longer than until `deadline`: that others took the time is nothing the source has done.
     ///
     /// # Errors
     /// If the check was stopped by a limit, or there is no room for it.
@@ -140,7 +140,7 @@ impl Checker {
     /// Dropping the future stops the check, but one that is over within a second anyway.
     pub async fn check(
         &self,
-        (party, is_stranger): (SourceKey, bool),
+        (key, is_stranger): (SourceKey, bool),
         schema: &Arc<Schema>,
         source: &Value,
         given: GivenValue<'_>,
@@ -149,9 +149,9 @@ impl Checker {
         if let Some(checked) = quick(schema, given)? {
             return Ok(checked);
         }
-        let turns = if is_stranger { &self.turns_of_strangers } else { &self.turns };
-        let turn = tokio::time::timeout_at(deadline.into(), turns.take(party)).await;
-        let Ok(Ok(_turn)) = turn else { return Err(Unchecked::Busy) };
+        let checks = if is_stranger { &self.checks_of_strangers } else { &self.checks };
+        let slot = tokio::time::timeout_at(deadline.into(), checks.take(key)).await;
+        let Ok(Ok(_slot)) = slot else { return Err(Unchecked::Busy) };
         match &self.program {
             Some(program) => self.elsewhere(program, source, given.text).await,
             None => brief(schema, given).await,
@@ -331,9 +331,9 @@ mod tests {
         let text = format!("{{\"a\":[{}1]}}", "1,".repeat(200_000));
         let size = json::measure(&text).expect("JSON");
         let given = GivenValue { text: &text, value: None, size };
-        assert!(schema.work(size) > QUICK_WORK_MAX, "it takes a turn");
-        // Strangers have one turn for each two cores, and one of them checks for ever.
-        let held = checker.turns_of_strangers.take(SourceKey::new()).await.expect("a turn");
+        assert!(schema.work(size) > QUICK_WORK_MAX, "it takes a slot");
+        // Strangers have one slot for each two cores, and one of them checks for ever.
+        let held = checker.checks_of_strangers.take(SourceKey::new()).await.expect("a slot");
         let another = (SourceKey::new(), true);
         let soon = Instant::now() + Duration::from_millis(20);
         let later = Instant::now() + Duration::from_secs(600);

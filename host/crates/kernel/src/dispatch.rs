@@ -207,7 +207,7 @@ impl Dispatch {
         let signature = resolved.signature(&arguments);
         if session.stops_circles() {
             // Whether this one is refused depends on how those before it end.
-            resolved.place.turn().await;
+            resolved.place.reached().await;
         }
         if let Some(Err(error)) = signature.as_ref().map(|signature| session.guard(signature)) {
             let result = Err(error);
@@ -263,7 +263,7 @@ impl Dispatch {
     async fn finish(&self, ran: Ran<'_>) -> (Vec<String>, Result<ToolOutput, CallError>) {
         let Ran { resolved, arguments, signature, result } = ran;
         let Resolved { session, running, hooked, mut place, started, .. } = resolved;
-        place.turn().await;
+        place.reached().await;
         let result = match &signature {
             Some(signature) => session.observe(signature, result),
             None => result,

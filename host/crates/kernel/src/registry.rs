@@ -56,7 +56,7 @@ pub struct Entry {
     /// SHA-256 of the bytes that it is made of, in hexadecimal, if it is.
     pub digest: Option<Arc<str>>,
     /// As which its source takes turns, whatever it publishes.
-    pub party: SourceKey,
+    pub key: SourceKey,
     /// The generation in which its source was published, which tells two builds apart.
     pub published: u64,
 }
@@ -147,7 +147,7 @@ impl Catalog {
 impl Entry {
     /// Whose turn a call of it takes, and whether that is a stranger.
     pub fn who(&self) -> (SourceKey, bool) {
-        (self.party, self.of_stranger)
+        (self.key, self.of_stranger)
     }
 }
 
@@ -169,7 +169,7 @@ pub struct Registry {
 struct LiveSource {
     registration: Registration,
     compiled: Schemas,
-    party: SourceKey,
+    key: SourceKey,
     published: u64,
 }
 
@@ -307,8 +307,8 @@ fn put(
 ) {
     for (registration, compiled) in registrations {
         let source = registration.source.clone();
-        let party = live.get(&source).map_or_else(SourceKey::new, |previous| previous.party);
-        live.insert(source, LiveSource { registration, compiled, party, published });
+        let key = live.get(&source).map_or_else(SourceKey::new, |previous| previous.key);
+        live.insert(source, LiveSource { registration, compiled, key, published });
     }
 }
 
@@ -367,7 +367,7 @@ fn assemble(live: &BTreeMap<SourceId, LiveSource>, owners: &Owners, generation: 
                     trusted: live.registration.trusted,
                     of_stranger: schemas::is_strangers(&live.registration),
                     digest: live.registration.digest.clone(),
-                    party: live.party,
+                    key: live.key,
                     published: live.published,
                 };
                 entries.insert(name.into_boxed_str(), entry);

@@ -157,7 +157,7 @@ impl Session {
                 trusted: true,
                 of_stranger: false,
                 digest: None,
-                party: SourceKey::new(),
+                key: SourceKey::new(),
                 published: 0,
             };
             interceptors.insert(name, entry);

@@ -48,7 +48,7 @@ pub struct LoadAs {
 
 /// What the files of one folder have cost.
 struct Folder {
-    party: SourceKey,
+    key: SourceKey,
     files: HashMap<PathBuf, Spent>,
     total: Spent,
 }
@@ -124,14 +124,14 @@ impl Accounts {
         folders.get(folder).is_some_and(|folder| folder.total.register_time >= allowed)
     }
 
-    /// As which party the plugins of a folder take turns.
-    pub(super) fn party(&self, folder: &Path) -> SourceKey {
-        Accounts::of(&mut self.folders(), folder).party
+    /// In whose queue the plugins of a folder wait.
+    pub(super) fn key(&self, folder: &Path) -> SourceKey {
+        Accounts::of(&mut self.folders(), folder).key
     }
 
     fn of<'a>(folders: &'a mut HashMap<PathBuf, Folder>, path: &Path) -> &'a mut Folder {
         folders.entry(path.to_owned()).or_insert_with(|| Folder {
-            party: SourceKey::new(),
+            key: SourceKey::new(),
             files: HashMap::new(),
             total: Spent::default(),
         })
@@ -148,9 +148,9 @@ impl Account<'_> {
         self.standing
     }
 
-    /// As which party it takes its turn.
-    pub(super) fn party(&self) -> SourceKey {
-        self.accounts.party(&self.candidate.folder)
+    /// In whose queue it waits.
+    pub(super) fn key(&self) -> SourceKey {
+        self.accounts.key(&self.candidate.folder)
     }
 
     /// The digest of its bytes is known; so it may be the user's after all.

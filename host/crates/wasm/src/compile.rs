@@ -54,8 +54,8 @@ impl Compiler {
             && let Ok(mut file) = cache.begin().map_err(warn)
         {
             let time_max = engine.limits.compile_time_max;
-            let _turn = cache.turn(engine, digest, time_max).await;
-            // Whoever had the turn before may have compiled it.
+            let _lock = cache.lock(engine, digest, time_max).await;
+            // Whoever had the lock before may have compiled it.
             if let Some(code) = self.kept(engine, digest, account.standing()).await? {
                 return Ok(code);
             }

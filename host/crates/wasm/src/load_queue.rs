@@ -1,4 +1,4 @@
-//! Who loads when. Each step of a load has turns of its own, so that what is quick waits for nothing
+//! Who loads when. Each step of a load has slots of its own, so that what is quick waits for nothing
 //! that is slow; and what nobody has trusted has its own of each, so that it keeps nobody else
 //! waiting. Waiting is no error.
 
@@ -7,9 +7,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::account::Standing;
 use super::compile::LARGE_BYTES;
 use super::load_error::LoadError;
-use toolhost_core::scheduler::{Bounds, Scheduler, SourceKey, Turn};
+use toolhost_core::scheduler::{Bounds, Scheduler, Slot, SourceKey};
 
-/// The turns of all loads of a host.
+/// The slots of all loads of a host.
 pub(super) struct LoadQueue {
     /// Of reading, since what is read is held meanwhile: this user's, and strangers'.
     reading: [Semaphore; 2],
@@ -23,7 +23,7 @@ pub(super) struct LoadQueue {
     compiling_runners: Semaphore,
     /// Of all projects that were trusted, one component at a time; and so of all others.
     compiling_of_projects: [Semaphore; 2],
-    /// Of `register`: this user's, and strangers'. Folders take their turns round and round.
+    /// Of `register`: this user's, and strangers'. A free slot goes to the folders round and round.
     registering: [Scheduler; 2],
 }
 
@@ -62,8 +62,8 @@ impl LoadQueue {
 
     /// Waits until whoever waited to read has read by now, and mapped what is kept of it.
     pub(super) async fn others_have_read(&self, standing: Standing) -> Result<(), LoadError> {
-        let turns = &self.reading[usize::from(standing == Standing::Untrusted)];
-        let all = turns.acquire_many(self.readers).await;
+        let slots = &self.reading[usize::from(standing == Standing::Untrusted)];
+        let all = slots.acquire_many(self.readers).await;
         all.map(drop).map_err(|error| LoadError::Internal(error.to_string()))
     }
 
@@ -87,11 +87,11 @@ impl LoadQueue {
     pub(super) async fn register(
         &self,
         standing: Standing,
-        party: SourceKey,
-    ) -> Result<Turn<'_>, LoadError> {
-        let turns = &self.registering[usize::from(standing == Standing::Untrusted)];
-        let turn = turns.take(party).await;
-        turn.map_err(|_| LoadError::Internal("no turn to register".to_owned()))
+        key: SourceKey,
+    ) -> Result<Slot<'_>, LoadError> {
+        let slots = &self.registering[usize::from(standing == Standing::Untrusted)];
+        let slot = slots.take(key).await;
+        slot.map_err(|_| LoadError::Internal("no slot to register".to_owned()))
     }
 }
 

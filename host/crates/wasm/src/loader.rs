@@ -31,7 +31,7 @@ use super::stopped::Stopped;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::MemoryBudget;
-use toolhost_core::scheduler::Turn;
+use toolhost_core::scheduler::Slot;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
 use toolhost_policy::capability::Variables;
@@ -51,7 +51,7 @@ pub struct Loader {
     is_probed: bool,
     /// Where bytes are remembered whose `register` did not return, and whether these are skipped.
     pub(super) stopped: Option<(Stopped, bool)>,
-    pub(super) turns: LoadQueue,
+    pub(super) load_queue: LoadQueue,
     pub(super) accounts: Accounts,
     pub(super) runners: Runners,
 }
@@ -79,7 +79,7 @@ impl Loader {
             egress,
             is_probed: false,
             stopped: None,
-            turns: LoadQueue::new(cores()),
+            load_queue: LoadQueue::new(cores()),
             accounts,
             runners: Runners::default(),
         })
@@ -265,12 +265,12 @@ impl Loader {
         self.accounts.forget(candidate);
     }
 
-    /// Waits for a turn to run what a load runs of a plugin beside `register`.
+    /// Waits for a slot to run what a load runs of a plugin beside `register`.
     ///
     /// # Errors
     /// Never, as long as the loader lives.
-    pub async fn turn(&self, folder: &Path, standing: Standing) -> Result<Turn<'_>, LoadError> {
-        self.turns.register(standing, self.accounts.party(folder)).await
+    pub async fn slot(&self, folder: &Path, standing: Standing) -> Result<Slot<'_>, LoadError> {
+        self.load_queue.register(standing, self.accounts.key(folder)).await
     }
 
     /// The digest of a candidate's present bytes: of a script, together with its runner's.
@@ -283,7 +283,7 @@ impl Loader {
         load_as: &LoadAs,
     ) -> Result<Arc<str>, LoadError> {
         let limits = &self.engine.limits;
-        let _reading = self.turns.read(load_as.standing).await?;
+        let _reading = self.load_queue.read(load_as.standing).await?;
         let Some(language) = script::written_in(&candidate.path) else {
             let bytes =
                 read::component(&candidate.place, &candidate.path, limits.component_bytes_max.0)
@@ -357,7 +357,7 @@ impl Loader {
         let limits = &self.engine.limits;
         if let Some(language) = script::written_in(&candidate.path) {
             let runner = self.runner(language).await?;
-            let _reading = self.turns.read(account.standing()).await?;
+            let _reading = self.load_queue.read(account.standing()).await?;
             account.bytes_left()?;
             let (path, digest) = (candidate.path.clone(), Arc::clone(&runner.code.digest));
             let (limits, place) = (Arc::clone(limits), candidate.place.clone());
@@ -365,7 +365,7 @@ impl Loader {
             let read = compile::blocking(read).await??;
             return self.of_script(candidate, read, runner, account);
         }
-        let reading = self.turns.read(account.standing()).await?;
+        let reading = self.load_queue.read(account.standing()).await?;
         let (bytes_max, left) = (limits.component_bytes_max.0, account.bytes_left()?);
         let (place, path) = (&candidate.place, &candidate.path);
         let bytes = match read::component(place, path, bytes_max.min(left)).await {
@@ -396,7 +396,7 @@ impl Loader {
         let name = candidate.id.to_string();
         let file = (candidate, bytes);
         let used_as = (Use::Plugin, &*name);
-        let code = self.links.link(&self.turns, used_as, file, reading, account).await?;
+        let code = self.links.link(&self.load_queue, used_as, file, reading, account).await?;
         Ok(Source { code, script: None, digest, bytes: length, packed: None, unrecorded: None })
     }
 
@@ -435,11 +435,11 @@ impl Loader {
         };
         let load_as = LoadAs::default();
         let account = self.accounts.open(&candidate, &load_as);
-        let reading = self.turns.read(Standing::User).await?;
+        let reading = self.load_queue.read(Standing::User).await?;
         let bytes = self.own_bytes(&candidate.path).await?;
         let (file, name) = ((&candidate, bytes), runner_name(language));
         let used_as = (Use::Runner, &*name);
-        let code = self.links.link(&self.turns, used_as, file, reading, &account).await?;
+        let code = self.links.link(&self.load_queue, used_as, file, reading, &account).await?;
         // Of the bytes that were linked, whatever lies there by now.
         let unrecorded = check_recorded(&candidate.path, &code.digest).err().map(Arc::new);
         let runner = Runner { code, unrecorded };

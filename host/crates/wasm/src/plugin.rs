@@ -36,8 +36,8 @@ pub(super) struct Prepared {
     pub(super) offers: Offers,
     /// For logs and hints.
     pub(super) id: Arc<str>,
-    /// As which it takes turns beside the calls.
-    party: SourceKey,
+    /// In whose queue it waits beside the calls.
+    key: SourceKey,
     pub(super) shares: Shares,
     /// Values that it may be granted.
     pub(super) values: Arc<Values>,
@@ -206,7 +206,7 @@ impl Prepared {
             program,
             offers,
             id,
-            party: SourceKey::new(),
+            key: SourceKey::new(),
             shares,
             values,
             habit: Arc::default(),
@@ -219,7 +219,7 @@ impl Prepared {
     /// The same, without authority.
     pub(super) fn renewed(&self, values: Arc<Values>) -> Prepared {
         Prepared {
-            party: self.party,
+            key: self.key,
             ..Prepared::new(Preparing {
                 engine: Arc::clone(&self.engine),
                 program: Arc::clone(&self.program),

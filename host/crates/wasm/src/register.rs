@@ -25,7 +25,7 @@ impl Loader {
     ) -> Result<Registered, LoadError> {
         let limits = &self.engine.limits;
         self.check_not_stopped(account)?;
-        let _turn = self.turns.register(account.standing(), account.party()).await?;
+        let _slot = self.load_queue.register(account.standing(), account.key()).await?;
         let time_max = account.register_time_left()?;
         let offers = program.linked.offers;
         let (answer, took) = prepared.register(program, time_max, Arc::clone(meter)).await;

@@ -25,7 +25,7 @@ pub(super) fn places(count: usize) -> impl Iterator<Item = OrderPlace> {
 
 impl OrderPlace {
     /// Waits until every call before has been counted, or has ended.
-    pub(super) async fn turn(&mut self) {
+    pub(super) async fn reached(&mut self) {
         if let Some(before) = self.before.take() {
             // Dropped is how it ends.
             let _ = before.await;

@@ -1,4 +1,4 @@
-//! Calls at once: of each source, and in all. A call that may not run yet waits its turn; one
+//! Calls at once: of each source, and in all. A call that may not run yet waits for a slot; one
 //! that finds no place to wait is refused at once, and one that waited too long is refused then.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::registry::Entry;
 use toolhost_core::limits::Limits;
-use toolhost_core::scheduler::{Bounds, Full, Load, Scheduler, Turn};
+use toolhost_core::scheduler::{Bounds, Full, Load, Scheduler, Slot};
 use toolhost_core::tool::{CallError, Code};
 
 /// The least time after which a call that was refused may be tried again.
@@ -14,9 +14,9 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// Lets calls run, so many at once; of projects that nobody has trusted half as many.
 pub(super) struct Permits {
-    turns: Scheduler,
+    calls: Scheduler,
     /// Of strangers' calls, which take one of these first, so that the other half is the user's.
-    turns_of_strangers: Scheduler,
+    calls_of_strangers: Scheduler,
     limits: Arc<Limits>,
 }
 
@@ -31,8 +31,8 @@ impl Permits {
         };
         let of_strangers = Bounds { running: calls_max.div_ceil(2), ..bounds };
         Permits {
-            turns: Scheduler::new(bounds),
-            turns_of_strangers: Scheduler::new(of_strangers),
+            calls: Scheduler::new(bounds),
+            calls_of_strangers: Scheduler::new(of_strangers),
             limits,
         }
     }
@@ -52,14 +52,14 @@ impl Permits {
     ) -> Result<Permit<'_>, CallError> {
         let of_caller = time_max.filter(|time_max| *time_max < self.limits.permit_wait_max);
         let wait_max = of_caller.unwrap_or(self.limits.permit_wait_max);
-        let turns = if entry.of_stranger { &self.turns_of_strangers } else { &self.turns };
+        let calls = if entry.of_stranger { &self.calls_of_strangers } else { &self.calls };
         let take = async {
-            let turn = turns.take(entry.party).await?;
+            let slot = calls.take(entry.key).await?;
             let of_all = match entry.of_stranger {
-                true => Some(self.turns.take(entry.party).await?),
+                true => Some(self.calls.take(entry.key).await?),
                 false => None,
             };
-            Ok(Permit { _turn: turn, _of_all: of_all })
+            Ok(Permit { _slot: slot, _of_all: of_all })
         };
         match tokio::time::timeout(wait_max, take).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -72,14 +72,14 @@ impl Permits {
                 };
                 let why = format!("no slot became free within {limit} of {waited}");
                 // What is foreseen has just been proved wrong.
-                let load = Load { turn_in: None, ..turns.load(entry.party) };
+                let load = Load { slot_in: None, ..calls.load(entry.key) };
                 Err(self.busy(entry, load, &why))
             }
         }
     }
 
     fn no_place(&self, load: Load) -> String {
-        let Bounds { waiting_of_one, waiting, .. } = self.turns.bounds();
+        let Bounds { waiting_of_one, waiting, .. } = self.calls.bounds();
         if load.waiting_of_one >= waiting_of_one {
             let count = load.waiting_of_one;
             format!("{count} wait for it, and `waiting_per_source_max` is {waiting_of_one}")
@@ -89,8 +89,8 @@ impl Permits {
     }
 
     fn busy(&self, entry: &Entry, load: Load, why: &str) -> CallError {
-        let turns = if entry.of_stranger { &self.turns_of_strangers } else { &self.turns };
-        let Bounds { running_of_one, running, .. } = turns.bounds();
+        let slots = if entry.of_stranger { &self.calls_of_strangers } else { &self.calls };
+        let Bounds { running_of_one, running, .. } = slots.bounds();
         let runs = if load.running_of_one >= running_of_one {
             let (source, calls) = (&entry.source, calls(load.running_of_one));
             format!("{source} runs {calls}, and `calls_per_source_max` is {running_of_one}")
@@ -105,7 +105,7 @@ impl Permits {
             format!("the host runs {calls}, and `calls_per_core_max` lets it run {running}")
         };
         let wait_max = self.limits.permit_wait_max;
-        let retry = load.turn_in.unwrap_or(wait_max).max(RETRY_AFTER_MIN).min(wait_max);
+        let retry = load.slot_in.unwrap_or(wait_max).max(RETRY_AFTER_MIN).min(wait_max);
         let retry = Duration::from_millis(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX));
         let shown = humantime::format_duration(retry);
         CallError::new(Code::Busy, format!("busy: {runs}; {why}; try again in {shown}"))
@@ -115,9 +115,9 @@ impl Permits {
 
 /// A call may run, until this is dropped.
 pub(super) struct Permit<'a> {
-    _turn: Turn<'a>,
-    /// Of a stranger's, the turn among all calls.
-    _of_all: Option<Turn<'a>>,
+    _slot: Slot<'a>,
+    /// Of a stranger's, the slot among all calls.
+    _of_all: Option<Slot<'a>>,
 }
 
 fn calls(count: usize) -> String {

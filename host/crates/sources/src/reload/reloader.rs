@@ -374,7 +374,7 @@ impl Reloader {
         let (limits, loader) = (Arc::clone(&self.limits), Arc::clone(&self.parts.loader));
         let (folder, standing) = (source.found.candidate.folder.clone(), source.load_as.standing);
         self.spawn(path.clone(), None, async move {
-            let _turn = loader.turn(&folder, standing).await;
+            let _slot = loader.slot(&folder, standing).await;
             let passed = gate::pass(&tried, &limits).await;
             What::Passed(Box::new(build), passed)
         });

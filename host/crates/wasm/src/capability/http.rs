@@ -133,7 +133,7 @@ struct GuestHttp {
 }
 
 /// One exchange at once, and what it holds. It ends with the response's body.
-struct Turn {
+struct SendSlot {
     _turn: Result<OwnedSemaphorePermit, AcquireError>,
     _held: [Charge; 2],
 }
@@ -300,7 +300,7 @@ impl WasiHttpHooks for GuestHttp {
             if !redactor.is_empty() {
                 whole_and_unpacked(&response)?;
             }
-            let held = Turn { _turn: turn, _held: held };
+            let held = SendSlot { _turn: turn, _held: held };
             let response = redacted::response(response, redactor, held);
             let nothing: HttpFuture<()> = Box::new(async { Ok(()) });
             Ok((response, nothing))

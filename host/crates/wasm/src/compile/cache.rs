@@ -192,18 +192,18 @@ impl Cache {
     }
 
     /// Waits while another process compiles the same, but no longer than that may take.
-    pub(crate) async fn turn(
+    pub(super) async fn lock(
         &self,
         engine: &Engine,
         digest: &str,
         time_max: Duration,
-    ) -> Option<Turn> {
+    ) -> Option<CompileLock> {
         let path = self.folder.join(format!("{UNFINISHED}-{digest}-{:016x}", engine.code_hash));
         let file = fs::File::create(&path).ok()?;
         let until = Instant::now() + time_max;
         loop {
             match file.try_lock() {
-                Ok(()) => return Some(Turn { path, _locked: file }),
+                Ok(()) => return Some(CompileLock { path, _locked: file }),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     tokio::time::sleep(OTHERS_CHECKED).await;
                 }
@@ -288,13 +288,13 @@ fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The turn to compile a component: while one process has it, others wait for its code.
-pub(crate) struct Turn {
+/// The lock for compiling a component: while one process has it, others wait for its code.
+pub(crate) struct CompileLock {
     path: PathBuf,
     _locked: fs::File,
 }
 
-impl Drop for Turn {
+impl Drop for CompileLock {
     fn drop(&mut self) {
         // Those who wait have it open; who comes later finds the code.
         if let Err(error) = remove(&self.path) {

@@ -46,9 +46,9 @@ impl Prepared {
         let asking = async move {
             program.ask(setup, question).await.map_err(|error| plugin.stopped(error))
         };
-        let in_turn = async {
-            let turn = self.engine.beside.take(self.party).await;
-            let _turn = turn.map_err(|Full(load)| {
+        let in_its_slot = async {
+            let slot = self.engine.beside.take(self.key).await;
+            let _slot = slot.map_err(|Full(load)| {
                 let (waiting, most) = (load.waiting, self.engine.beside.bounds().waiting);
                 format!(
                     "its {what} found no place to wait: {waiting} wait, and `waiting_max` is {most}"
@@ -56,7 +56,7 @@ impl Prepared {
             })?;
             self.engine.long.run(meter, &self.habit, asking).await
         };
-        tokio::time::timeout(time_max, in_turn).await.unwrap_or_else(|_| {
+        tokio::time::timeout(time_max, in_its_slot).await.unwrap_or_else(|_| {
             let time_max = humantime::format_duration(time_max);
             Err(format!("its {what} did not answer within `{limit}` of {time_max}"))
         })

@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::{Turn, wasi_error};
+use super::{SendSlot, wasi_error};
 use toolhost_core::runtime::at_length;
 use toolhost_egress::Body;
 use toolhost_state::secret::{RedactStream, Redactor};
@@ -18,7 +18,7 @@ use toolhost_state::secret::{RedactStream, Redactor};
 pub(super) fn response(
     response: http::Response<Body>,
     redactor: &Redactor,
-    turn: Turn,
+    turn: SendSlot,
 ) -> http::Response<WasiBody> {
     let (mut head, body) = response.into_parts();
     redact_fields(&mut head.headers, redactor);
@@ -102,7 +102,7 @@ struct Redacted {
     redactor: Redactor,
     /// What comes after what was held back.
     after: Option<HeaderMap>,
-    _turn: Turn,
+    _turn: SendSlot,
 }
 
 impl http_body::Body for Redacted {
