@@ -22,7 +22,7 @@ use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::UserToolset;
 use toolhost_schema::schema::Format;
 use toolhost_sources::reload::{
-    Parts, ReloadSettings, Reloader, Remembered, Shown, SourceStatus, Status,
+    Parts, ReloadSettings, Remembered, Shown, SourceStatus, Status, Supervisor,
 };
 use toolhost_state::audit::{Audit, AuditSettings, Redact};
 use toolhost_state::config::Config;
@@ -141,8 +141,8 @@ impl Host {
             configured_by: settings.configured_by,
             first: settings.first.filter(|_| settings.once),
         };
-        let reloader = Reloader::new(reload, parts, settings.config, remembered, shown);
-        let loading = tokio::spawn(reloader.run());
+        let supervisor = Supervisor::new(reload, parts, settings.config, remembered, shown);
+        let loading = tokio::spawn(supervisor.run());
         Ok(Host {
             registry,
             availability,

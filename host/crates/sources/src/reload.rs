@@ -16,7 +16,6 @@ mod gate;
 mod persist;
 mod reconcile;
 mod recorded;
-mod reloader;
 mod reread;
 mod rescan;
 mod rollback;
@@ -24,6 +23,7 @@ mod scan;
 mod source;
 mod starting;
 mod status;
+mod supervisor;
 mod trust_policy;
 mod whose;
 
@@ -45,10 +45,10 @@ pub use gate::Gate;
 pub use persist::{Trusted, prune, trust};
 pub use reconcile::kept;
 pub use recorded::record_definitions;
-pub use reloader::{Parts, ReloadSettings, Reloader, Renewed, Reread};
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
 pub use status::{Failed, Shown, SourceStatus, Status};
+pub use supervisor::{Parts, ReloadSettings, Renewed, Reread, Supervisor};
 pub use trust_policy::{Rule, surface, suspect};
 pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
 

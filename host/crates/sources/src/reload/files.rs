@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::arriving;
 use super::build::Build;
 use super::recorded::{self, Recalled, Recorded, Records};
-use super::reloader::Reloader;
 use super::source::{Source, State};
+use super::supervisor::Supervisor;
 use super::trust_policy::Case;
 use toolhost_core::limits::Limits;
 use toolhost_state::atomic_file;
@@ -103,7 +103,7 @@ fn read_all(
     wanted.into_iter().filter_map(record).collect()
 }
 
-impl Reloader {
+impl Supervisor {
     /// Publishes, of these files if there are such, those that look as they did when they were loaded
     /// last.
     pub(super) async fn take_recorded(&mut self, only: Option<&BTreeSet<PathBuf>>) {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::arriving::{self, Arriving};
-use super::reloader::Reloader;
 use super::source::Source;
+use super::supervisor::Supervisor;
 
-impl Reloader {
+impl Supervisor {
     /// Loads what a call of this tool waits for and nothing else, if the tool is there then.
     pub(super) async fn load_first(&mut self, tool: &str) -> bool {
         let is_there = self.parts.registry.current().find(tool).is_some();
@@ -63,7 +63,7 @@ impl Reloader {
         if catalog.find(tool).is_none() {
             return Vec::new();
         }
-        let arriving = |of: &Reloader| Arriving::of(&of.sources, &of.config, &of.remembered);
+        let arriving = |of: &Supervisor| Arriving::of(&of.sources, &of.config, &of.remembered);
         for path in arriving(self).waited_for(tool, &catalog) {
             let Some(source) = self.sources.get_mut(&path) else { continue };
             if source.looks_like.is_some()

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::fail_closed::MissingHooks;
 use super::persist::{self, NewBuild, Seen};
-use super::reloader::Parts;
 use super::source::Source;
+use super::supervisor::Parts;
 use super::trust_policy::{Case, Judged, Verdict, surface};
 use super::{Failed, Pending, Ready, Remembered, SourceStatus, whose};
 use toolhost_core::tool::{

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Remembered;
 use super::arriving;
-use super::reloader::Reloader;
 use super::source::Source;
+use super::supervisor::Supervisor;
 use super::trust_policy::Case;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{
@@ -283,7 +283,7 @@ pub(super) fn is_own(load_as: &LoadAs, digest: &str) -> bool {
     load_as.standing != Standing::Untrusted || load_as.trusted.contains(digest)
 }
 
-impl Reloader {
+impl Supervisor {
     /// Finds what is recorded of plugins that have to be compiled first.
     pub(super) async fn recall(&mut self) {
         let places = self.remembered.built.iter().chain(&self.remembered.state);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::reloader::{Reloader, Renewed};
+use super::supervisor::{Renewed, Supervisor};
 use super::{Remembered, SourceStatus, rollback};
 use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Fallen;
@@ -12,7 +12,7 @@ use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
 
-impl Reloader {
+impl Supervisor {
     /// Reads anew what the operator configured, and what is remembered, if that has changed.
     pub(super) async fn reread(&mut self) {
         let known = self.known_now();

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::Failed;
 use super::arriving::load_as;
 use super::files::Files;
-use super::reloader::{Reloader, What};
 use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
+use super::supervisor::{Supervisor, What};
 use toolhost_core::tool::Meter;
 use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
@@ -21,7 +21,7 @@ const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Where the system tells of no writes, a file that is older than this has no writer any more.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-impl Reloader {
+impl Supervisor {
     /// Looks at what lies there.
     pub(super) async fn look(&mut self) {
         self.reread().await;

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use super::reloader::{Reloader, Work};
 use super::source::Source;
+use super::supervisor::{Supervisor, Work};
 use toolhost_wasm::{LoadAs, Standing, runner_name, script};
 
 /// At the start, a file that is being written is waited for so long.
 const TRIED_WITHIN: Duration = Duration::from_secs(5);
 
-impl Reloader {
+impl Supervisor {
     /// Tells whether nothing is being loaded but scripts whose runner is compiled, what is known from
     /// before, and strangers' plugins that have had their time.
     pub(super) fn waits_for_runners(&self) -> bool {

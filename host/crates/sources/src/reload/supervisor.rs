@@ -81,7 +81,7 @@ pub struct Parts {
 }
 
 /// Keeps what is published in step with what lies in the folders.
-pub struct Reloader {
+pub struct Supervisor {
     pub(super) settings: ReloadSettings,
     pub(super) parts: Parts,
     pub(super) config: Config,
@@ -153,7 +153,7 @@ pub(super) enum What {
     Kept(Result<Loaded, LoadError>),
 }
 
-impl Reloader {
+impl Supervisor {
     /// It does nothing until it runs; `shown` tells what became of files.
     pub fn new(
         settings: ReloadSettings,
@@ -161,12 +161,12 @@ impl Reloader {
         config: Config,
         remembered: Remembered,
         shown: watch::Sender<Shown>,
-    ) -> Reloader {
+    ) -> Supervisor {
         let limits = Arc::new(config.limits.clone());
         let limits_key = files::key(&limits);
         let watcher = (!settings.once).then(Watcher::start);
         let compiling = parts.loader.compiling();
-        let mut reloader = Reloader {
+        let mut supervisor = Supervisor {
             settings,
             parts,
             compiling,
@@ -196,9 +196,9 @@ impl Reloader {
             limits_key,
             misfits: mpsc::channel(MISFITS_MAX),
         };
-        reloader.configured = reloader.configured_now();
-        reloader.known = reloader.known_now();
-        reloader
+        supervisor.configured = supervisor.configured_now();
+        supervisor.known = supervisor.known_now();
+        supervisor
     }
 
     /// Loads and publishes, and goes on with it until it is dropped; or, if everything is to be
@@ -236,7 +236,7 @@ impl Reloader {
 
     /// Waits until there is something new. Returns false if there will not be.
     async fn wait(&mut self) -> bool {
-        let Reloader { work, watcher, parts, compiling, shown, misfits, .. } = self;
+        let Supervisor { work, watcher, parts, compiling, shown, misfits, .. } = self;
         // What is compiled is of concern at the start alone.
         let is_starting = !shown.borrow().started;
         let Some(watcher) = watcher else {
