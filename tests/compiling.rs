@@ -28,7 +28,7 @@ async fn compiled(lab: &Lab, compiler: Option<&str>) -> String {
     let settings = HostSettings { cache, compiler, folders, ..lab.settings() };
     let host = Host::start(settings).expect("a host");
     let statuses = host.loaded().await;
-    let status = statuses.iter().find(|status| status.path.ends_with("x.wasm"));
+    let status = statuses.iter().find(|status| status.location.ends_with("x.wasm"));
     match &status.expect("a status").state {
         Err(failed) => failed.reason.clone(),
         Ok(ready) => format!("loaded {}", ready.facts.name),

@@ -165,7 +165,7 @@ fn the_made_log_is_whole() {
                 by: "cli",
             });
             audit.note(Loaded {
-                path: "/p/plugins/weather.wasm".into(),
+                place: "/p/plugins/weather.wasm".to_owned(),
                 source: None,
                 digest: Some("ab12".into()),
                 origin: Some("project"),

@@ -15,7 +15,7 @@ pub(crate) async fn refused(scripts: &[(&str, &str)], expected: &Expect) {
     let statuses = host.loaded().await;
     let mut said = String::new();
     for (name, _) in scripts {
-        let status = statuses.iter().find(|status| status.path.ends_with(name));
+        let status = statuses.iter().find(|status| status.location.ends_with(name));
         said += &format!("{name}: {}\n", shown(status.expect("a status"), &host));
     }
     expected.assert_eq(&said);

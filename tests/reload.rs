@@ -36,7 +36,7 @@ async fn until(host: &Host, what: &str, holds: impl Fn(&Shown) -> bool) {
 }
 
 fn find<'a>(shown: &'a Shown, file: &str) -> Option<&'a SourceStatus> {
-    shown.statuses.iter().find(|status| status.path.ends_with(file))
+    shown.statuses.iter().find(|status| status.location.ends_with(file))
 }
 
 fn digest(shown: &Shown, file: &str) -> Option<Arc<str>> {

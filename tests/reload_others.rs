@@ -27,7 +27,7 @@ async fn lasting(lab: &Lab, more: HostSettings) -> Host {
 
 async fn until(host: &Host, file: &str, holds: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
     let mut sources = host.sources();
-    let is_it = |status: &&SourceStatus| status.path.ends_with(file) && holds(status);
+    let is_it = |status: &&SourceStatus| status.location.ends_with(file) && holds(status);
     let found = sources.wait_for(|shown| shown.statuses.iter().any(|status| is_it(&status)));
     match tokio::time::timeout(PATIENCE, found).await {
         Ok(shown) => shown.expect("it runs").statuses.iter().find(is_it).expect("one").clone(),

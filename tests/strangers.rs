@@ -43,7 +43,7 @@ async fn statuses(lab: &Lab) -> Vec<SourceStatus> {
 /// Why files did not load, by name.
 fn refused(statuses: &[SourceStatus]) -> Vec<(String, String)> {
     let why = |status: &SourceStatus| {
-        let name = status.path.file_name()?.to_string_lossy().into_owned();
+        let name = status.location.short();
         Some((name, status.state.as_ref().err()?.reason.clone()))
     };
     statuses.iter().filter_map(why).collect()

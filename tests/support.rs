@@ -279,7 +279,7 @@ impl Lab {
     pub(crate) async fn status(&self, file: &str) -> String {
         let host = self.host().await;
         let statuses = host.loaded().await;
-        let found = statuses.iter().find(|status| status.path.ends_with(file));
+        let found = statuses.iter().find(|status| status.location.ends_with(file));
         shown(found.unwrap_or_else(|| panic!("no status of {file}")), &host)
     }
 

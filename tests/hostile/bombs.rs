@@ -33,7 +33,7 @@ async fn compiled(limits: &str, plugins: &[Vec<u8>]) -> (Vec<Result<(), String>>
     let settings = HostSettings { cache: Some(cache.clone()), ..lab.settings() };
     let host = Host::start(settings).expect("a host");
     let mut statuses = host.loaded().await.to_vec();
-    statuses.retain(|status| !status.path.ends_with("other.wasm"));
+    statuses.retain(|status| !status.location.ends_with("other.wasm"));
     assert_eq!(answer(&host, "others", json!({})).await, r#"{"content":[]}"#);
     let became = |state: &Result<_, toolhost_sources::reload::Failed>| {
         state.as_ref().map(|_| ()).map_err(|failed| failed.reason.clone())

@@ -428,7 +428,12 @@ fn source_cells(host: &Host, status: &SourceStatus) -> Vec<String> {
         Err(_) => "-",
         Ok(ready) => problem::short(&ready.facts.digest),
     };
-    vec![shown(&status.path), source, digest.to_owned(), problem::state(host, status)]
+    vec![
+        problem::location(&status.location),
+        source,
+        digest.to_owned(),
+        problem::state(host, status),
+    ]
 }
 
 fn to_json(
@@ -440,7 +445,7 @@ fn to_json(
     let source = |status: &SourceStatus| {
         let ready = status.state.as_ref().ok();
         json!({
-            "file": shown(&status.path),
+            "file": problem::location(&status.location),
             "source": status.source.as_ref().map(ToString::to_string),
             "digest": ready.map(|ready| format!("sha256:{}", ready.facts.digest)),
             "status": host.status(status).to_string(),

@@ -52,13 +52,14 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let host = loaded_anew(ui, settings()?).await?;
     let mut digests = Vec::new();
     for status in host.loaded().await.iter() {
-        let is_it = scripts.iter().any(|script| status.path.starts_with(script));
+        let Some(file) = status.location.file() else { continue };
+        let is_it = scripts.iter().any(|script| file.starts_with(script));
         match (&status.source, &status.state) {
             (Some(SourceId::Plugin { id, .. }), Ok(ready)) if is_it => {
                 digests.push((id.to_string(), ready.facts.digest.to_string()));
             }
             (_, Err(problem)) if is_it => {
-                ui.line(&format!("{} is not recorded: {problem}", status.path.display()))?;
+                ui.line(&format!("{} is not recorded: {problem}", file.display()))?;
             }
             _ => {}
         }

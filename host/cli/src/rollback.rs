@@ -108,7 +108,7 @@ async fn find(ui: &Ui, home: &Home, global: &Global, given: &Arguments) -> Resul
             runners: runners.clone(),
         })
     };
-    let found = statuses.iter().find(|status| status.path == file.path);
+    let found = statuses.iter().find(|status| status.location.is(&file.path));
     found.and_then(of).ok_or_else(|| {
         Failure::usage(format!("there is no plugin `{id}`"))
             .hint("`toolhost list` shows all plugins; `--plugins DIR` names another folder")

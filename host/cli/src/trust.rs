@@ -115,7 +115,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
             };
             settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
             let found = loaded(ui, settings.clone()).await?;
-            let status = found.into_iter().find(|status| status.path == file.path);
+            let status = found.into_iter().find(|status| status.location.is(&file.path));
             let status = status.ok_or_else(|| {
                 Failure::usage(format!("{} is no plugin", file.path.display()))
                     .hint("name a file that ends in `.wasm`, an id, or a folder")
@@ -197,7 +197,7 @@ fn plugin_file(
     given: &Arguments,
 ) -> Result<(), Failure> {
     let ready = status.state.as_ref().map_err(|reason| {
-        Failure::rejected(format!("{} cannot be trusted: {reason}", status.path.display()))
+        Failure::rejected(format!("{} cannot be trusted: {reason}", status.location))
     })?;
     if ready.origin == Origin::Bundled {
         return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
@@ -401,9 +401,10 @@ fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Trusted {
         _ => (PathBuf::new(), String::new()),
     };
     let digest = ready.facts.digest.to_string();
+    let file = status.location.file().unwrap_or(Path::new("")).to_owned();
     Trusted {
         pin: Pin { folder, id, digest },
-        bytes: reload::kept(ready.packed.as_ref(), status.path.clone()),
+        bytes: reload::kept(ready.packed.as_ref(), file),
         agreed,
         outline: ready.outline.clone(),
     }

@@ -2,7 +2,7 @@
 
 use super::{Section, View};
 use crate::inspect::need_line;
-use crate::problem::shown;
+use crate::problem::location;
 use toolhost_core::tool::{Need, Origin, SourceId};
 use toolhost_kernel::registry::SourceReport;
 use toolhost_sources::reload::{Ready, SourceStatus};
@@ -37,7 +37,7 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     let source = status.source.as_ref()?;
     let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
     let mut steps = vec![
-        ("file", format!("{} ({})", shown(&status.path), place(ready))),
+        ("file", format!("{} ({})", location(&status.location), place(ready))),
         ("digest", format!("sha256:{}", ready.facts.digest)),
     ];
     if status.kept.is_some() {
@@ -50,9 +50,9 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     }
     if let Some(twin) = &ready.same_as {
         // A copy counts as what it is a copy of.
-        let twin_status = view.sources.iter().find(|status| status.path == *twin)?;
+        let twin_status = view.sources.iter().find(|status| status.location == *twin)?;
         declares(view, twin_status.source.as_ref()?).then_some(())?;
-        steps.push(("not counted", format!("{} is the same plugin", shown(twin))));
+        steps.push(("not counted", format!("{} is the same plugin", location(twin))));
         return Some(Section { title: source.to_string(), steps });
     }
     let report = view.catalog.report(source)?;

@@ -47,7 +47,7 @@ pub use reconcile::kept;
 pub use recorded::record_definitions;
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
-pub use status::{Failed, Shown, SourceStatus, Status};
+pub use status::{Failed, Location, Shown, SourceStatus, Status};
 pub use supervisor::{Parts, ReloadSettings, Renewed, Reread, Supervisor};
 pub use trust_policy::{Rule, surface, suspect};
 pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
@@ -142,9 +142,9 @@ pub struct Ready {
     /// What has changed since the build that served before it in this process, if there was one;
     /// a line each, what breaks first.
     pub changes: Vec<String>,
-    /// It is not counted: this other file has the same bytes, or is a newer build of the same
+    /// It is not counted: this other one has the same bytes, or is a newer build of the same
     /// bundled plugin.
-    pub same_as: Option<PathBuf>,
+    pub same_as: Option<Location>,
     /// What it was granted, whether it gives anything or not.
     pub granted: Grants,
     /// Grants that give nothing, each with the reason and what to do.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::source::{Source, State};
 use super::supervisor::Supervisor;
 use super::trust_policy::Case;
 use toolhost_core::limits::Limits;
+use toolhost_core::tool::SourceId;
 use toolhost_state::atomic_file;
 use toolhost_state::read::Place;
 use toolhost_wasm::{OnMisfit, digest};
@@ -89,36 +90,36 @@ pub(super) fn key(limits: &Limits) -> String {
     digest(format!("{limits:?}").as_bytes()).to_string()
 }
 
-/// What is recorded of files and the digests of what they held.
+/// What is recorded of sources by the digests of what they held.
 fn read_all(
-    wanted: Vec<(PathBuf, Arc<str>)>,
+    wanted: Vec<(SourceId, Arc<str>)>,
     state: &Path,
     limits: &str,
-) -> Vec<(PathBuf, Recorded)> {
+) -> Vec<(SourceId, Recorded)> {
     let places = [Records::new(state), Records::of_strangers(state)];
-    let record = |(path, digest): (PathBuf, Arc<str>)| {
+    let record = |(source, digest): (SourceId, Arc<str>)| {
         let found = places.iter().find_map(|of| of.build(&digest, limits))?;
-        Some((path, found))
+        Some((source, found))
     };
     wanted.into_iter().filter_map(record).collect()
 }
 
 impl Supervisor {
-    /// Publishes, of these files if there are such, those that look as they did when they were loaded
+    /// Publishes, of these sources if there are such, those that look as they did when they were loaded
     /// last.
-    pub(super) async fn take_recorded(&mut self, only: Option<&BTreeSet<PathBuf>>) {
+    pub(super) async fn take_recorded(&mut self, only: Option<&BTreeSet<SourceId>>) {
         let Some(state) = self.remembered.state.clone() else { return };
         if self.settings.load_all {
             return;
         }
         let mut wanted = Vec::new();
-        for (path, source) in &self.sources {
-            let is_wanted = only.is_none_or(|only| only.contains(path));
+        for (id, source) in &self.sources {
+            let is_wanted = only.is_none_or(|only| only.contains(id));
             if is_wanted
                 && source.is_new()
                 && let Some(digest) = &source.looks_like
             {
-                wanted.push((path.clone(), Arc::clone(digest)));
+                wanted.push((id.clone(), Arc::clone(digest)));
             }
         }
         // On two threads, since a start waits for it.
@@ -135,14 +136,15 @@ impl Supervisor {
         for reading in reading {
             found.extend(reading.await.unwrap_or_default());
         }
-        for (path, recorded) in found {
-            self.publish_recorded(&path, recorded);
+        for (id, recorded) in found {
+            self.publish_recorded(&id, recorded);
         }
     }
 
-    fn publish_recorded(&mut self, path: &Path, recorded: Recorded) {
-        let on_misfit = self.on_misfit(path);
-        let Some(source) = self.sources.get_mut(path) else { return };
+    fn publish_recorded(&mut self, id: &SourceId, recorded: Recorded) {
+        let Some(source) = self.sources.get(id) else { return };
+        let on_misfit = self.on_misfit(id, &source.found.candidate.path);
+        let Some(source) = self.sources.get_mut(id) else { return };
         let load_as = arriving::load_as(&source.found, &self.remembered);
         let Recorded { build, suspect, usage, bytes } = recorded;
         let digest = Arc::clone(&build.facts.digest);
@@ -170,13 +172,13 @@ impl Supervisor {
     }
 
     /// Whoever finds that the bytes of a file are not those that are recorded says so here.
-    fn on_misfit(&self, path: &Path) -> OnMisfit {
-        let (path, state) = (path.to_owned(), self.remembered.state.clone());
-        let misfits = self.misfits.0.clone();
+    fn on_misfit(&self, source: &SourceId, path: &Path) -> OnMisfit {
+        let (path, state) = (path.to_str().map(str::to_owned), self.remembered.state.clone());
+        let (source, misfits) = (source.clone(), self.misfits.0.clone());
         Arc::new(move || {
             // Who is told already needs not be told again.
-            let _ = misfits.try_send(path.clone());
-            let (path, state) = (path.to_str().map(str::to_owned), state.clone());
+            let _ = misfits.try_send(source.clone());
+            let (path, state) = (path.clone(), state.clone());
             Box::pin(async move {
                 let (Some(state), Some(path)) = (state, path) else { return };
                 let forget = move || Files::change(&state, |files| _ = files.remove(&path));
@@ -188,9 +190,9 @@ impl Supervisor {
         })
     }
 
-    /// The bytes of a file are not those that are recorded, or do not load.
-    pub(super) fn load_again(&mut self, path: &Path) {
-        let Some(source) = self.sources.get_mut(path) else { return };
+    /// The bytes of a source are not those that are recorded, or do not load.
+    pub(super) fn load_again(&mut self, source: &SourceId) {
+        let Some(source) = self.sources.get_mut(source) else { return };
         source.load_again();
         self.changed = true;
     }
@@ -198,18 +200,18 @@ impl Supervisor {
     /// What files looked like whose builds serve, and that was not remembered by this process.
     pub(super) fn looked(&mut self) -> Vec<(String, Looked)> {
         let files = &mut self.files;
-        let looked = |(path, source): (&PathBuf, &Source)| {
+        let looked = |source: &Source| {
             let build = source.file.as_ref()?.as_ref().ok()?;
             let state = source.read.as_ref().filter(|read| **read == source.now)?;
             let serves = source.serving.as_ref() == Some(build.digest());
             if build.loaded.is_recorded() || !serves || !state.0.is_older_than(SETTLED_AFTER) {
                 return None;
             }
-            let path = path.to_str()?.to_owned();
+            let path = source.found.candidate.path.to_str()?.to_owned();
             let looked = Looked { state: state.clone(), digest: Arc::clone(build.digest()) };
             let before = files.0.insert(path.clone(), looked.clone());
             (before.as_ref() != Some(&looked)).then_some((path, looked))
         };
-        self.sources.iter().filter_map(looked).collect()
+        self.sources.values().filter_map(looked).collect()
     }
 }

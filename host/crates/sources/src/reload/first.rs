@@ -1,10 +1,9 @@
 //! Loads for one call, where everything is loaded once: what the call waits for, and nothing else.
 
-use std::path::PathBuf;
-
 use super::arriving::{self, Arriving};
 use super::source::Source;
 use super::supervisor::Supervisor;
+use toolhost_core::tool::SourceId;
 
 impl Supervisor {
     /// Loads what a call of this tool waits for and nothing else, if the tool is there then.
@@ -58,14 +57,14 @@ impl Supervisor {
 
     /// What a call of this tool waits for yet. Files that might matter are read first, since most have
     /// not changed since it was remembered which names they have.
-    async fn waited_for(&mut self, tool: &str) -> Vec<PathBuf> {
+    async fn waited_for(&mut self, tool: &str) -> Vec<SourceId> {
         let catalog = self.parts.registry.current();
         if catalog.find(tool).is_none() {
             return Vec::new();
         }
         let arriving = |of: &Supervisor| Arriving::of(&of.sources, &of.config, &of.remembered);
-        for path in arriving(self).waited_for(tool, &catalog) {
-            let Some(source) = self.sources.get_mut(&path) else { continue };
+        for id in arriving(self).waited_for(tool, &catalog) {
+            let Some(source) = self.sources.get_mut(&id) else { continue };
             if source.looks_like.is_some()
                 || source.load_as.digest.get().is_some() && source.busy.is_some()
             {

@@ -9,7 +9,7 @@ use super::persist::{self, NewBuild, Seen};
 use super::source::Source;
 use super::supervisor::Parts;
 use super::trust_policy::{Case, Judged, Verdict, surface};
-use super::{Failed, Pending, Ready, Remembered, SourceStatus, whose};
+use super::{Failed, Location, Pending, Ready, Remembered, SourceStatus, whose};
 use toolhost_core::tool::{
     Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
 };
@@ -55,13 +55,13 @@ struct Plugin<'a> {
 /// Gives each plugin its authority, and publishes all of them at once. Kept builds that have to be
 /// loaded first come into `wanted`.
 pub(super) fn settle(
-    sources: &mut BTreeMap<PathBuf, Source>,
+    sources: &mut BTreeMap<SourceId, Source>,
     config: &Config,
     remembered: &Remembered,
     parts: &Parts,
     guards: &mut Guards,
     (values, builds): (u64, Option<&Builds>),
-    wanted: &mut Vec<(PathBuf, String, Candidate)>,
+    wanted: &mut Vec<(SourceId, String, Candidate)>,
 ) -> Settled {
     let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
     let (mut registrations, mut awaited) = (Vec::new(), BTreeSet::new());
@@ -82,11 +82,11 @@ pub(super) fn settle(
             _ => source.stand_in(&case, builds),
         };
         let is_awaited = kept.is_none() && missing.is_some();
-        let path = || source.found.candidate.path.clone();
-        wanted.extend(missing.map(|(digest, candidate)| (path(), digest, candidate)));
+        let id = || source.found.source.clone();
+        wanted.extend(missing.map(|(digest, candidate)| (id(), digest, candidate)));
         if is_awaited && file.is_ok() {
             // No call meets bytes that wait while the build that stands in for them is read.
-            awaited.insert(path());
+            awaited.insert(id());
             statuses.push(source.loading());
             registrations.extend(source.registers(&case));
             continue;
@@ -105,14 +105,14 @@ pub(super) fn settle(
             let is_twin = |(known, digest, bundled, _): &&Counted| {
                 digest == serving.digest() || (serving.age.is_some() && *bundled && known == id)
             };
-            counted.iter().find(is_twin).map(|(.., path)| path.clone())
+            counted.iter().find(is_twin).map(|(.., location)| location.clone())
         });
         if twin.is_none() {
             seen.push(plugin.seen());
             if let Some(serving) = plugin.serving() {
                 let Candidate { id, path, .. } = &plugin.case.found.candidate;
                 let (digest, bundled) = (Arc::clone(serving.digest()), serving.age.is_some());
-                counted.push((id.clone(), digest, bundled, path.clone()));
+                counted.push((id.clone(), digest, bundled, Location::File(path.clone())));
             }
         }
         let replaced_before = replaced.len();
@@ -122,7 +122,7 @@ pub(super) fn settle(
             file.is_to_be_loaded() || file.loaded.is_recorded() && has_other_authority
         };
         if plugin.file.as_ref().is_ok_and(is_to_be_loaded) && plugin.source.busy.is_none() {
-            to_load.push(plugin.case.found.candidate.path.clone());
+            to_load.push(plugin.case.found.source.clone());
         }
         if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
             && hears.hooks.is_some()
@@ -130,7 +130,7 @@ pub(super) fn settle(
             let granted = plugin.case.settings(serving).grants.clone();
             hearing.push((plugin.case.address(Some(serving)), granted));
         }
-        let path = plugin.case.found.candidate.path.clone();
+        let id = plugin.case.found.source.clone();
         let last = plugin.file.as_ref().ok().filter(|file| file.is_in_order());
         let last = last.map(|file| Arc::clone(file.digest()));
         let serves = registration.as_ref().and_then(|published| published.digest.clone());
@@ -138,7 +138,7 @@ pub(super) fn settle(
             Ok(file) if file.is_in_order() => Vec::new(),
             _ => plugin.case.stand_ins().into_iter().map(str::to_owned).collect(),
         };
-        serving.push((path, serves, last, may_stand_in));
+        serving.push((id, serves, last, may_stand_in));
         registrations.extend(registration);
         statuses.push(status);
     }
@@ -148,27 +148,22 @@ pub(super) fn settle(
         let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
         seen.names = persist::names(&catalog, &source);
     }
-    for (path, source) in sources.iter_mut() {
-        source.is_awaited = awaited.contains(path);
+    for (id, source) in sources.iter_mut() {
+        source.is_awaited = awaited.contains(id);
     }
-    for (path, serves, last, may_stand_in) in serving {
-        let Some(source) = sources.get_mut(&path) else { continue };
+    for (id, serves, last, may_stand_in) in serving {
+        let Some(source) = sources.get_mut(&id) else { continue };
         if let (Some(before), Some(now)) = (&source.serving, &serves)
             && before != now
         {
-            let Candidate { id, folder, .. } = source.found.candidate.clone();
-            parts.quarantine.fresh(
-                SourceId::Plugin { id, folder },
-                Arc::clone(now),
-                Arc::clone(before),
-            );
+            parts.quarantine.fresh(id, Arc::clone(now), Arc::clone(before));
         }
         source.serving = serves;
         source.last = last.or_else(|| source.last.take());
         source.trim(&may_stand_in);
     }
-    for path in to_load {
-        sources.get_mut(&path).into_iter().for_each(Source::load_again);
+    for id in to_load {
+        sources.get_mut(&id).into_iter().for_each(Source::load_again);
     }
     Settled { statuses, seen, catalog, replaced }
 }
@@ -178,16 +173,16 @@ pub fn kept(packed: Option<&Arc<[u8]>>, path: PathBuf) -> Kept {
     packed.cloned().map_or(Kept::File(path), Kept::Bytes)
 }
 
-/// A plugin that counts: its id, its digest, whether it is bundled, and its file.
-type Counted = (PluginId, Arc<str>, bool, PathBuf);
+/// A plugin that counts: its id, its digest, whether it is bundled, and where it is.
+type Counted = (PluginId, Arc<str>, bool, Location);
 
 impl Source {
-    /// What is told of a file that was not read yet.
+    /// What is told of a source that was not read yet.
     fn loading(&self) -> SourceStatus {
-        let Candidate { id, folder, path, .. } = self.found.candidate.clone();
         let reason = "it is being loaded".to_owned();
-        let source = Some(SourceId::Plugin { id, folder });
-        let refused = SourceStatus::refused(path, source, Phase::Read, reason);
+        let location = Location::File(self.found.candidate.path.clone());
+        let source = Some(self.found.source.clone());
+        let refused = SourceStatus::refused(location, source, Phase::Read, reason);
         SourceStatus { loading: true, ..refused }
     }
 
@@ -240,7 +235,7 @@ impl Plugin<'_> {
     /// Gives the build that serves its authority. Returns what is to be told, and published.
     fn settle(
         &mut self,
-        twin: Option<PathBuf>,
+        twin: Option<Location>,
         all: &BTreeMap<PluginId, BTreeSet<PluginAddress>>,
         (values, parts): (u64, &Parts),
         replaced: &mut Vec<Loaded>,
@@ -309,11 +304,12 @@ impl Plugin<'_> {
         {
             ready.pending = pending;
         }
-        let Candidate { id, folder, path, .. } = found.candidate.clone();
-        let source = Some(SourceId::Plugin { id, folder });
+        let source = Some(found.source.clone());
+        let location = Location::File(found.candidate.path.clone());
         let (loading, usage) = (self.source.busy.is_some(), self.source.usage);
         let read = self.source.read.as_ref().map(|(stamp, _)| stamp.clone());
-        (SourceStatus { path, source, words, state, loading, read, kept, usage }, registration)
+        let status = SourceStatus { source, location, words, state, loading, read, kept, usage };
+        (status, registration)
     }
 }
 

@@ -20,8 +20,8 @@ use super::supervisor::Supervisor;
 use super::trust_policy::Case;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{
-    CallError, Code, Invocation, Need, Origin, Registration, Rejection, SourceId, Tool, ToolOutput,
-    ToolSpec, Usage,
+    CallError, Code, Invocation, Need, Origin, Registration, Rejection, Tool, ToolOutput, ToolSpec,
+    Usage,
 };
 use toolhost_schema::schema::Schema;
 use toolhost_state::read::Place;
@@ -289,7 +289,7 @@ impl Supervisor {
         let places = self.remembered.built.iter().chain(&self.remembered.state);
         let records: Vec<Records> = places.map(|place| Records::new(place)).collect();
         let mut recalled = Vec::new();
-        for (path, source) in &self.sources {
+        for (id, source) in &self.sources {
             let load_as = arriving::load_as(&source.found, &self.remembered);
             // What looks as it is recorded needs not be read for that.
             if source.found.twins.is_some() || source.looks_like.is_some() {
@@ -315,11 +315,11 @@ impl Supervisor {
             if known.contains(&*digest)
                 && let Some(tools) = records.iter().find_map(|of| of.tools(&digest, &self.limits))
             {
-                recalled.push((path.clone(), Recalled::new(digest, tools)));
+                recalled.push((id.clone(), Recalled::new(digest, tools)));
             }
         }
-        for (path, found) in recalled {
-            let Some(source) = self.sources.get_mut(&path) else { continue };
+        for (id, found) in recalled {
+            let Some(source) = self.sources.get_mut(&id) else { continue };
             source.recalled = Some(found);
             self.changed = true;
         }
@@ -354,12 +354,11 @@ impl Source {
     /// What it registers until it is loaded, if that is recorded.
     pub(super) fn registers(&self, case: &Case<'_>) -> Option<Registration> {
         let Recalled { digest, tools } = self.recalled.as_ref()?;
-        let candidate = &self.found.candidate;
         let is_bundled = case.is_bundled(digest);
         let trusted = case.known.and_then(|known| known.trusted.as_deref());
         let is_trusted = is_bundled || trusted == Some(&**digest);
         Some(Registration {
-            source: SourceId::Plugin { id: candidate.id.clone(), folder: candidate.folder.clone() },
+            source: self.found.source.clone(),
             origin: if is_bundled { Origin::Bundled } else { self.found.origin },
             rank: self.found.rank,
             allow_tool_override: is_trusted && case.may_take_names(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::supervisor::{Renewed, Supervisor};
-use super::{Remembered, SourceStatus, rollback};
+use super::{Location, Remembered, SourceStatus, rollback};
 use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Fallen;
 use toolhost_state::trust_store;
@@ -59,7 +59,8 @@ impl Supervisor {
             }
             Err(reason) => {
                 let reason = format!("{reason}; what was configured before still counts");
-                let refused = SourceStatus::refused(path, None, Phase::Read, reason.clone());
+                let location = Location::File(path);
+                let refused = SourceStatus::refused(location, None, Phase::Read, reason.clone());
                 if before.as_ref() != Some(&refused) {
                     tracing::error!("{reason}");
                 }

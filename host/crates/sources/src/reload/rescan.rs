@@ -11,7 +11,7 @@ use super::files::Files;
 use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
 use super::supervisor::{Supervisor, What};
-use toolhost_core::tool::Meter;
+use toolhost_core::tool::{Meter, SourceId};
 use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
@@ -49,11 +49,11 @@ impl Supervisor {
             .map(|folder| self.real_folders.get(&folder).cloned().unwrap_or(folder))
             .collect();
         self.real_folders.extend(real);
-        let paths: BTreeSet<PathBuf> =
-            found.iter().map(|(_, found)| found.candidate.path.clone()).collect();
+        let there: BTreeSet<SourceId> =
+            found.iter().map(|(_, found)| found.source.clone()).collect();
         let changed = &mut self.changed;
-        self.sources.retain(|path, source| {
-            let stays = paths.contains(path) || unreadable.contains(&source.found.candidate.folder);
+        self.sources.retain(|id, source| {
+            let stays = there.contains(id) || unreadable.contains(&source.found.candidate.folder);
             if !stays {
                 *changed = true;
                 source.retire();
@@ -63,21 +63,29 @@ impl Supervisor {
         });
         let runners = self.parts.loader.runners_stamp();
         for (stamp, found) in found {
-            let path = found.candidate.path.clone();
-            let is_script = script::language(&path).is_some();
+            let (id, path) = (found.source.clone(), &found.candidate.path);
+            let is_script = script::language(path).is_some();
             let now: State = (stamp, if is_script { runners.clone() } else { Vec::new() });
-            match self.sources.get_mut(&path) {
+            match self.sources.get_mut(&id) {
                 Some(source) => {
-                    self.changed |= source.found != found;
+                    if source.found != found {
+                        self.changed = true;
+                        let (before, now) = (&source.found, &found);
+                        if (&before.candidate, &before.twins) != (&now.candidate, &now.twins) {
+                            // It is another file by now, or may be loaded after all.
+                            self.parts.loader.forget(&before.candidate);
+                            source.load_again();
+                        }
+                    }
                     source.found = found;
                     source.before = Some(std::mem::replace(&mut source.now, now));
                 }
                 None => {
                     self.sources_count += 1;
-                    let looks_like = self.files.digest(&path, &now);
+                    let looks_like = self.files.digest(path, &now);
                     let mut source = Source::new(self.sources_count, found, now);
                     source.looks_like = looks_like;
-                    self.sources.insert(path, source);
+                    self.sources.insert(id, source);
                     self.changed = true;
                 }
             }
@@ -98,7 +106,8 @@ impl Supervisor {
         let folders = self.settings.folders.iter().map(|folder| {
             std::fs::canonicalize(&folder.path).unwrap_or_else(|_| folder.path.clone())
         });
-        let scripts = self.sources.keys().flat_map(|path| script::folders(path));
+        let sources = self.sources.values();
+        let scripts = sources.flat_map(|source| script::folders(&source.found.candidate.path));
         let state = self.remembered.state.iter().map(|state| state.join(trust_store::LOCK));
         let configured = self.settings.configured_by.iter().cloned();
         let paths = folders.chain(scripts).chain(state).chain(configured);
@@ -106,12 +115,13 @@ impl Supervisor {
         watcher.watch(&absolute.collect());
     }
 
-    /// Begins to load what has changed; of `only` these files, if there are such.
-    pub(super) fn start(&mut self, only: Option<&BTreeSet<PathBuf>>) {
+    /// Begins to load what has changed; of `only` these sources, if there are such.
+    pub(super) fn start(&mut self, only: Option<&BTreeSet<SourceId>>) {
         let mut stale = Vec::new();
         let watcher = self.watcher.as_ref();
-        let is_wanted = |path: &PathBuf| only.is_none_or(|only| only.contains(path));
-        for (path, source) in self.sources.iter_mut().filter(|(path, _)| is_wanted(path)) {
+        let is_wanted = |id: &SourceId| only.is_none_or(|only| only.contains(id));
+        for (id, source) in self.sources.iter_mut().filter(|(id, _)| is_wanted(id)) {
+            let path = &source.found.candidate.path;
             let is_written = || {
                 watcher.is_some_and(|watcher| {
                     watcher.is_written(path, &|file| file == path || script::is_module(file))
@@ -129,12 +139,11 @@ impl Supervisor {
                 continue;
             }
             source.load_as = load_as(&source.found, &self.remembered);
-            stale.push((source.found.candidate.clone(), source.load_as.clone()));
+            stale.push((id.clone(), source.found.candidate.clone(), source.load_as.clone()));
         }
-        for (candidate, load_as) in stale {
+        for (id, candidate, load_as) in stale {
             let loader = Arc::clone(&self.parts.loader);
-            let path = candidate.path.clone();
-            self.spawn(path, None, async move {
+            self.spawn(id, None, async move {
                 let meter = Arc::new(Meter::default());
                 let loaded = loader.load_as(&candidate, &load_as, &meter).await;
                 What::Loaded(loaded, meter.usage())

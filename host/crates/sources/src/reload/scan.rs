@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::whose::named;
-use super::{Folder, SourceStatus};
+use super::{Folder, Location, SourceStatus};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
 use toolhost_state::read::{Place, Problem, ReadError};
@@ -14,6 +14,7 @@ use toolhost_wasm::{Candidate, Phase, script};
 /// A file that is worth a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
+    pub(super) source: SourceId,
     pub(super) candidate: Candidate,
     pub(super) origin: Origin,
     pub(super) rank: usize,
@@ -86,7 +87,9 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
                 let origin = folder.origin;
                 found.extend(candidates.into_iter().map(|(candidate, twins)| {
                     let named = named(&candidate.path, &folder.path);
-                    Found { candidate, origin, rank, named, twins }
+                    let Candidate { id, folder, .. } = candidate.clone();
+                    let source = SourceId::Plugin { id, folder };
+                    Found { source, candidate, origin, rank, named, twins }
                 }));
                 statuses.extend(problems);
             }
@@ -213,5 +216,5 @@ fn twins(id: &PluginId, paths: &[PathBuf]) -> Option<String> {
 }
 
 fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
-    SourceStatus::refused(path, source, Phase::Find, reason)
+    SourceStatus::refused(Location::File(path), source, Phase::Find, reason)
 }

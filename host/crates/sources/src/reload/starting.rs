@@ -16,10 +16,11 @@ impl Supervisor {
     pub(super) fn waits_for_runners(&self) -> bool {
         let compiling = self.compiling.borrow();
         let waits = |work: &Work| {
-            let source = self.sources.get(&work.path);
-            source.is_some_and(|source| source.recalled.is_some() || self.has_had_its_time(source))
-                || script::language(&work.path)
-                    .is_some_and(|language| compiling.contains(&runner_name(language)))
+            let Some(source) = self.sources.get(&work.source) else { return false };
+            let language = script::language(&source.found.candidate.path);
+            source.recalled.is_some()
+                || self.has_had_its_time(source)
+                || language.is_some_and(|language| compiling.contains(&runner_name(language)))
         };
         self.working.values().all(waits)
     }
@@ -36,7 +37,7 @@ impl Supervisor {
 
     /// Tells whether nothing is being loaded but plugins of such strangers.
     pub(super) fn waits_for_strangers(&self) -> bool {
-        let mut sources = self.working.values().map(|work| self.sources.get(&work.path));
+        let mut sources = self.working.values().map(|work| self.sources.get(&work.source));
         sources.all(|source| source.is_some_and(|source| self.has_had_its_time(source)))
     }
 

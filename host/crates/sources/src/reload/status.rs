@@ -14,20 +14,20 @@ use toolhost_wasm::{LoadError, Phase};
 /// Characters of a file's name in what others are told.
 const PLACE_CHARS_MAX: usize = 100;
 
-/// What became of all files.
+/// What became of all sources.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// It was looked what there is; or, where a tool is loaded before all others, that is done.
     pub is_known: bool,
-    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
+    /// Every source has loaded or failed at least once, but scripts whose runner is compiled.
     pub started: bool,
-    /// Every file has loaded or failed at least once, or what it registers is known from before.
+    /// Every source has loaded or failed at least once, or what it registers is known from before.
     pub listed: bool,
-    /// Every file has loaded or failed at least once.
+    /// Every source has loaded or failed at least once.
     pub settled: bool,
     /// The same, but for strangers' plugins that have used up what they may take to register.
     pub tried: bool,
-    /// Sorted by path.
+    /// Sorted by location.
     pub statuses: Arc<Vec<SourceStatus>>,
     /// What is yet to come.
     pub arriving: Arc<Arriving>,
@@ -35,13 +35,62 @@ pub struct Shown {
     pub directories: Option<Arc<Vec<(PluginId, DirGrant)>>>,
 }
 
-/// One file of a plugins folder, and what became of it.
+/// Where a source is, for people.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Location {
+    /// In this file or folder.
+    File(PathBuf),
+    /// Where these words say, such as the name of a server in the configuration.
+    Named(String),
+}
+
+impl Location {
+    /// The file or folder, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Location::File(path) => Some(path),
+            Location::Named(_) => None,
+        }
+    }
+
+    /// Tells whether it is this file.
+    pub fn is(&self, path: &Path) -> bool {
+        self.file() == Some(path)
+    }
+
+    /// Tells whether it is a file whose path ends so.
+    pub fn ends_with(&self, path: impl AsRef<Path>) -> bool {
+        self.file().is_some_and(|file| file.ends_with(path))
+    }
+
+    /// What tells it from others in few words: the name of a file, or all words.
+    pub fn short(&self) -> String {
+        match self {
+            Location::File(path) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            Location::Named(words) => words.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::File(path) => path.display().fmt(formatter),
+            Location::Named(words) => formatter.write_str(words),
+        }
+    }
+}
+
+/// One source, and what became of it; or what is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// The file; or the folder, if that cannot be read.
-    pub path: PathBuf,
-    /// The source, if the file's name is an id.
+    /// The source; none where there is no name for one, as of a file whose name is no id, or of a
+    /// folder that cannot be read.
     pub source: Option<SourceId>,
+    /// Where it is.
+    pub location: Location,
     /// What commands call it, so that they reach it and no other: its id; or, where others have the
     /// id as well, `bundled/ID`, `user/ID` or its file.
     pub words: String,
@@ -132,14 +181,15 @@ impl SourceStatus {
 
     /// The status of what was never loaded.
     pub(super) fn refused(
-        path: PathBuf,
+        location: Location,
         source: Option<SourceId>,
         phase: Phase,
         reason: String,
     ) -> SourceStatus {
         let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
-        let words = path.display().to_string();
-        SourceStatus { path, source, words, state, loading: false, read: None, kept: None, usage }
+        let words = location.to_string();
+        let (loading, read, kept) = (false, None, None);
+        SourceStatus { source, location, words, state, loading, read, kept, usage }
     }
 }
 

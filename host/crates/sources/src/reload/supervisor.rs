@@ -19,7 +19,7 @@ use super::trust_policy::Case;
 use super::{Failed, Folder, Remembered, Shown, SourceStatus, audit, persist, recorded, whose};
 use crate::watcher::Watcher;
 use toolhost_core::limits::Limits;
-use toolhost_core::tool::Usage;
+use toolhost_core::tool::{SourceId, Usage};
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::Registry;
 use toolhost_policy::capability::Variables;
@@ -32,7 +32,7 @@ use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets};
 /// What is ready so soon after something else is published with it.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Files that turn out not to be what is recorded of them, and wait to be loaded.
+/// Sources that turn out not to be what is recorded of them, and wait to be loaded.
 const MISFITS_MAX: usize = 1_000;
 
 /// What is loaded, and how.
@@ -89,7 +89,7 @@ pub struct Supervisor {
     pub(super) remembered: Arc<Remembered>,
     /// Grows when values of variables or secrets may have changed.
     pub(super) values: u64,
-    pub(super) sources: BTreeMap<PathBuf, Source>,
+    pub(super) sources: BTreeMap<SourceId, Source>,
     /// How many sources there were so far.
     pub(super) sources_count: u64,
     /// What cannot be a plugin.
@@ -123,16 +123,16 @@ pub struct Supervisor {
     /// What files looked like when they were loaded last.
     pub(super) files: Files,
     pub(super) limits_key: String,
-    /// Files that are not what is recorded of them.
-    pub(super) misfits: (mpsc::Sender<PathBuf>, mpsc::Receiver<PathBuf>),
+    /// Sources that are not what is recorded of them.
+    pub(super) misfits: (mpsc::Sender<SourceId>, mpsc::Receiver<SourceId>),
 }
 
 /// What is worked at.
 #[derive(Clone)]
 pub(super) struct Work {
-    /// Whose file.
-    pub(super) path: PathBuf,
-    /// The source's number: the next one with this path is another.
+    /// Of which source.
+    pub(super) source: SourceId,
+    /// The source's number: the next one with this id is another.
     number: u64,
     /// The digest of the kept build, if it is not the file.
     pub(super) kept: Option<String>,
@@ -154,7 +154,7 @@ pub(super) enum What {
 }
 
 impl Supervisor {
-    /// It does nothing until it runs; `shown` tells what became of files.
+    /// It does nothing until it runs; `shown` tells what became of sources.
     pub fn new(
         settings: ReloadSettings,
         parts: Parts,
@@ -255,7 +255,7 @@ impl Supervisor {
             }
             Ok(()) = compiling.changed(), if is_starting => self.changed = true,
             () = watcher.changed() => self.look().await,
-            Some(path) = misfits.1.recv() => self.load_again(&path),
+            Some(source) = misfits.1.recv() => self.load_again(&source),
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
         true
@@ -274,12 +274,12 @@ impl Supervisor {
     /// Works for a source, which is busy until that is taken in.
     pub(super) fn spawn(
         &mut self,
-        path: PathBuf,
+        id: SourceId,
         kept: Option<String>,
         work: impl Future<Output = What> + Send + 'static,
     ) {
-        let Some(source) = self.sources.get_mut(&path) else { return };
-        let of = Work { path, number: source.number, kept };
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        let of = Work { source: id, number: source.number, kept };
         let known = of.clone();
         let handle = self.work.spawn(async move { Done { work: of, what: work.await } });
         self.working.insert(handle.id(), known);
@@ -290,7 +290,7 @@ impl Supervisor {
     /// Takes in what was worked at.
     pub(super) fn take(&mut self, done: Result<(Id, Done), JoinError>) {
         self.changed = true;
-        let (Work { path, number, kept }, what) = match done {
+        let (Work { source: id, number, kept }, what) = match done {
             Ok((id, Done { work, what })) => {
                 self.working.remove(&id);
                 (work, what)
@@ -306,14 +306,14 @@ impl Supervisor {
             }
         };
         // It may be gone by now, and another be there.
-        let source = self.sources.get_mut(&path).filter(|source| source.number == number);
+        let source = self.sources.get_mut(&id).filter(|source| source.number == number);
         let Some(source) = source else { return };
         source.busy = None;
         match what {
             What::Loaded(loaded, usage) => {
                 source.usage = usage;
                 match loaded {
-                    Ok(loaded) => self.loaded(&path, Build::new(loaded)),
+                    Ok(loaded) => self.loaded(&id, Build::new(loaded)),
                     Err(error) => source.file = Some(Err(error.into())),
                 }
             }
@@ -325,7 +325,6 @@ impl Supervisor {
                 }
             },
             What::Kept(loaded) => {
-                let id = source.found.candidate.id.clone();
                 let digest = kept.unwrap_or_default();
                 match loaded {
                     Ok(loaded) => {
@@ -334,7 +333,7 @@ impl Supervisor {
                     Err(error) => {
                         let reason = error.to_string();
                         if source.refuses(digest, &reason) {
-                            tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
+                            tracing::warn!("a kept build of {id} does not serve: {reason}");
                         }
                     }
                 }
@@ -342,9 +341,9 @@ impl Supervisor {
         }
     }
 
-    /// A file is read: it is the same as before, passes its examples first, or is accepted.
-    fn loaded(&mut self, path: &PathBuf, build: Build) {
-        let Some(source) = self.sources.get_mut(path) else { return };
+    /// A source is read: it is the same as before, passes its examples first, or is accepted.
+    fn loaded(&mut self, id: &SourceId, build: Build) {
+        let Some(source) = self.sources.get_mut(id) else { return };
         if let Some(Ok(before)) = &source.file
             && before.digest() == build.digest()
         {
@@ -373,14 +372,14 @@ impl Supervisor {
         }
         let (limits, loader) = (Arc::clone(&self.limits), Arc::clone(&self.parts.loader));
         let (folder, standing) = (source.found.candidate.folder.clone(), source.load_as.standing);
-        self.spawn(path.clone(), None, async move {
+        self.spawn(id.clone(), None, async move {
             let _turn = loader.turn(&folder, standing).await;
             let passed = gate::pass(&tried, &limits).await;
             What::Passed(Box::new(build), passed)
         });
     }
 
-    /// Publishes what there is, and tells what became of files.
+    /// Publishes what there is, and tells what became of sources.
     pub(super) async fn publish(&mut self) {
         let builds = self.remembered.state.as_deref().map(Builds::new);
         let mut wanted = Vec::new();
@@ -401,12 +400,12 @@ impl Supervisor {
         for loaded in replaced {
             loaded.retire();
         }
-        for (path, digest, candidate) in wanted {
-            let source = self.sources.get(&path).filter(|source| source.busy.is_none());
+        for (id, digest, candidate) in wanted {
+            let source = self.sources.get(&id).filter(|source| source.busy.is_none());
             let Some(source) = source else { continue };
             let load_as = arriving::load_as(&source.found, &self.remembered);
             let (loader, builds) = (Arc::clone(&self.parts.loader), builds.clone());
-            self.spawn(path, Some(digest.clone()), async move {
+            self.spawn(id, Some(digest.clone()), async move {
                 let loaded = loader.load_kept(&candidate, &load_as, &digest).await;
                 if let (Err(LoadError::NotKept), Some(builds)) = (&loaded, builds)
                     && let Err(error) = builds.discard(&digest)
@@ -417,7 +416,7 @@ impl Supervisor {
             });
         }
         statuses.extend(self.problems.iter().chain(&self.misconfigured).cloned());
-        statuses.sort_by(|left, right| left.path.cmp(&right.path));
+        statuses.sort_by(|left, right| left.location.cmp(&right.location));
         let before = self.shown.borrow().clone();
         let is_tried = self.is_tried();
         let is_settled = before.settled || self.work.is_empty() && is_tried && !self.is_partial;

@@ -262,7 +262,7 @@ fn refused<'a>(tool: &str, whose: Whose<'a>, refusal: &Refusal) -> Line<'a> {
 
 fn load(loaded: &Loaded) -> Line<'_> {
     Line::Load {
-        path: words(&loaded.path.to_string_lossy()),
+        path: words(&loaded.place),
         source: loaded.source.as_ref().map(|source| Cow::Owned(words(&source.to_string()))),
         digest: loaded.digest.as_deref(),
         ok: loaded.reason.is_none(),
