@@ -12,7 +12,7 @@ use serde_json::json;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::support::{Lab, answer, bundled, guest, registering, script};
 

@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::read::Place;
 
 use crate::hostile::by_hand::{ByHand, PATIENCE};

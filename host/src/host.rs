@@ -21,9 +21,8 @@ use toolhost_kernel::registry::{Catalog, Entry, Registry};
 use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::UserToolset;
 use toolhost_schema::schema::Format;
-use toolhost_sources::reload::{
-    Parts, ReloadSettings, Remembered, Shown, SourceStatus, Status, Supervisor,
-};
+use toolhost_sources::reload::{Parts, ReloadSettings, Shown, SourceStatus, Status, Supervisor};
+use toolhost_sources::remembered::Remembered;
 use toolhost_state::audit::{Audit, AuditSettings, Redact};
 use toolhost_state::config::Config;
 use toolhost_state::secret::Redactor;

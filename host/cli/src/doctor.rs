@@ -19,7 +19,8 @@ use toolhost_kernel::registry::Catalog;
 use toolhost_policy::capability::{Kind, quoted};
 use toolhost_policy::toolset::Toolsets;
 use toolhost_schema::schema::Format;
-use toolhost_sources::reload::{self, Folder, SourceStatus};
+use toolhost_sources::folder::{self, Folder};
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::config::Config;
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{self as plugin, RUNNER_REPAIR};
@@ -387,7 +388,7 @@ fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) ->
     for (address, table) in &config.plugins {
         let Some(folder) = address.folder() else { continue };
         let folders = [Folder { path: folder.to_owned(), origin: Origin::Project }];
-        let is_gone = reload::find(&folders, &address.id, &config.limits).is_empty();
+        let is_gone = folder::find(&folders, &address.id, &config.limits).is_empty();
         if is_gone && !table.allows_nothing() {
             let words = quoted(&address.to_string());
             let reason = format!(

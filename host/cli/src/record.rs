@@ -13,7 +13,8 @@ use toolhost::{Host, HostSettings};
 use toolhost_author as author;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, SourceId, ToolSpec};
-use toolhost_sources::reload::{self, Folder, SourceStatus};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::{self, SourceStatus};
 use toolhost_state::trust_store;
 
 /// Records scripts as bundled with toolhost, and what all bundled plugins register, so that they are

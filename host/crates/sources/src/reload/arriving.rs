@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Remembered;
 use super::recorded::Recalled;
-use super::scan::Found;
 use super::source::Source;
 use super::trust_policy::Case;
+use crate::folder::Found;
+use crate::remembered::Remembered;
 use toolhost_core::tool::{Origin, SourceId, ToolName};
 use toolhost_kernel::registry::{self, Catalog, Owners};
 use toolhost_policy::capability::{self, HookGrant};

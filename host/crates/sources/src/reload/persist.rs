@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Remembered;
+use crate::remembered::Remembered;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginId, SourceId, ToolName};
 use toolhost_kernel::registry::Catalog;

@@ -9,7 +9,8 @@ use super::persist::{self, NewBuild, Seen};
 use super::source::Source;
 use super::supervisor::Parts;
 use super::trust_policy::{Case, Judged, Verdict, surface};
-use super::{Failed, Location, Pending, Ready, Remembered, SourceStatus, whose};
+use super::{Failed, Location, Pending, Ready, SourceStatus, whose};
+use crate::remembered::Remembered;
 use toolhost_core::tool::{
     Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
 };

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::Remembered;
 use super::arriving;
 use super::source::Source;
 use super::supervisor::Supervisor;
 use super::trust_policy::Case;
+use crate::remembered::Remembered;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{
     CallError, Code, Invocation, Need, Origin, Registration, Rejection, Tool, ToolOutput, ToolSpec,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::supervisor::{Renewed, Supervisor};
-use super::{Location, Remembered, SourceStatus, rollback};
+use super::{Location, SourceStatus};
+use crate::folder;
+use crate::remembered::Remembered;
 use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Fallen;
 use toolhost_state::trust_store;
@@ -114,7 +116,7 @@ impl Supervisor {
         let runners = self.parts.loader.runner_digests().await;
         let done = tokio::task::spawn_blocking(move || {
             let state = known.ok_or_else(|| "this host remembers nothing".to_owned())?;
-            rollback::roll_back(&state, &folder, &named, Some(&from), Some(&to), &runners)
+            folder::roll_back(&state, &folder, &named, Some(&from), Some(&to), &runners)
                 .map_err(|error| error.to_string())
         });
         match done.await {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::Failed;
 use super::arriving::load_as;
 use super::files::Files;
-use super::scan::{self, Found, Scanned};
 use super::source::{Source, State};
 use super::supervisor::{Supervisor, What};
+use crate::folder::{self, Found, Scanned};
 use toolhost_core::tool::{Meter, SourceId};
 use toolhost_state::trust_store;
 use toolhost_wasm::Phase;
@@ -32,7 +32,7 @@ impl Supervisor {
             .clone()
             .filter(|_| self.sources.is_empty() && !self.settings.load_all);
         let looking = tokio::task::spawn_blocking(move || {
-            let mut scanned = scan::scan_all(&folders, &limits);
+            let mut scanned = folder::scan_all(&folders, &limits);
             let found = std::mem::take(&mut scanned.found);
             let stamped = |found: Found| (script::stamp(&found.candidate.path), found);
             let found = found.into_iter().map(stamped).collect::<Vec<(Stamp, Found)>>();

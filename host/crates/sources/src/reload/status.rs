@@ -180,7 +180,7 @@ impl SourceStatus {
     }
 
     /// The status of what was never loaded.
-    pub(super) fn refused(
+    pub(crate) fn refused(
         location: Location,
         source: Option<SourceId>,
         phase: Phase,

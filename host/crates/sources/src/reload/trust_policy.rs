@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use super::build::Build;
-use super::scan::Found;
-use super::{Pending, Remembered, whose};
+use super::{Pending, whose};
+use crate::folder::Found;
+use crate::remembered::Remembered;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::whose::named;
-use super::{Folder, Location, SourceStatus};
+use super::Folder;
+use crate::reload::{Location, SourceStatus};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
 use toolhost_state::read::{Place, Problem, ReadError};
@@ -13,15 +13,15 @@ use toolhost_wasm::{Candidate, Phase, script};
 
 /// A file that is worth a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) source: SourceId,
-    pub(super) candidate: Candidate,
-    pub(super) origin: Origin,
-    pub(super) rank: usize,
+pub(crate) struct Found {
+    pub(crate) source: SourceId,
+    pub(crate) candidate: Candidate,
+    pub(crate) origin: Origin,
+    pub(crate) rank: usize,
     /// The file, as whoever configured its folder wrote that.
-    pub(super) named: PathBuf,
+    pub(crate) named: PathBuf,
     /// Why it is not even tried: other files of the folder have its id.
-    pub(super) twins: Option<String>,
+    pub(crate) twins: Option<String>,
 }
 
 /// Returns the files with this id in `folders`, the highest rank first, each with its folder's
@@ -44,18 +44,18 @@ pub fn ids(folders: &[Folder], limits: &Limits) -> BTreeSet<PluginId> {
 
 /// What lies in all folders.
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(crate) struct Scanned {
     /// Files that may be plugins.
-    pub(super) found: Vec<Found>,
+    pub(crate) found: Vec<Found>,
     /// What cannot be one.
-    pub(super) problems: Vec<SourceStatus>,
+    pub(crate) problems: Vec<SourceStatus>,
     /// Folders that may hold more than was found, since they cannot be read now.
-    pub(super) unreadable: Vec<PathBuf>,
+    pub(crate) unreadable: Vec<PathBuf>,
     /// Where folders really are.
-    pub(super) real: Vec<(PathBuf, PathBuf)>,
+    pub(crate) real: Vec<(PathBuf, PathBuf)>,
 }
 
-pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
+pub(crate) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
     let Scanned { mut found, problems: mut statuses, mut unreadable, mut real } =
         Scanned::default();
     let mut seen = BTreeSet::new();
@@ -217,4 +217,13 @@ fn twins(id: &PluginId, paths: &[PathBuf]) -> Option<String> {
 
 fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
     SourceStatus::refused(Location::File(path), source, Phase::Find, reason)
+}
+
+/// A file of a folder as whoever configured the folder wrote that, so that a plugin is named without
+/// more of this machine than need be.
+fn named(path: &Path, configured: &Path) -> PathBuf {
+    let Some(below) = path.file_name() else { return path.to_owned() };
+    // A bare name would be an id.
+    let configured = if configured == Path::new("") { Path::new(".") } else { configured };
+    configured.join(below)
 }
