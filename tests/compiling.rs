@@ -30,7 +30,7 @@ async fn compiled(lab: &Lab, compiler: Option<&str>) -> String {
     let statuses = host.loaded().await;
     let status = statuses.iter().find(|status| status.location.ends_with("x.wasm"));
     match &status.expect("a status").state {
-        Err(failed) => failed.reason.clone(),
+        Err(failed) => failed.to_string(),
         Ok(ready) => format!("loaded {}", ready.facts.name),
     }
 }
@@ -110,7 +110,7 @@ async fn code_bytes_max_violated() {
         HostSettings { cache: Some(lab.home().join("cache")), compiler: None, ..lab.settings() };
     let statuses = Host::start(settings).expect("a host").loaded().await;
     let failed = statuses[0].state.as_ref().expect_err("too large");
-    assert!(failed.reason.contains(message), "{}", failed.reason);
+    assert!(failed.to_string().contains(message), "{failed}");
 }
 
 #[tokio::test]

@@ -147,7 +147,7 @@ async fn the_made_seed_is_a_whole_plugin() {
     assert_eq!(lab.status("x.wasm").await, "tools: echo");
     let statuses = lab.host().await.loaded().await;
     let ready = statuses[0].state.as_ref().expect("it loads");
-    assert_eq!((ready.needs.len(), ready.facts.extensions.len()), (1, 1));
+    assert_eq!((ready.needs.len(), ready.facts.extensions().len()), (1, 1));
 }
 
 /// So would a log in which nothing is right; `UPDATE_EXPECT=1` writes another.

@@ -194,7 +194,7 @@ async fn a_folder_with_too_many_files_keeps_its_tools() {
         fs::write(lab.plugins().join(format!("{number}.tmp")), "").expect("written");
     }
     until(&host, "plugins", |status| {
-        status.state.as_ref().is_err_and(|failed| failed.reason.contains("`plugin_files_max` of 4"))
+        status.state.as_ref().is_err_and(|failed| failed.cause.contains("`plugin_files_max` of 4"))
     })
     .await;
     assert_eq!(answer(&host, "say", json!({})).await, json!({ "result": "one" }).to_string());

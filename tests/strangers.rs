@@ -45,7 +45,7 @@ async fn statuses(lab: &Lab) -> Vec<SourceStatus> {
 fn refused(statuses: &[SourceStatus]) -> Vec<(String, String)> {
     let why = |status: &SourceStatus| {
         let name = status.location.short();
-        Some((name, status.state.as_ref().err()?.reason.clone()))
+        Some((name, status.state.as_ref().err()?.to_string()))
     };
     statuses.iter().filter_map(why).collect()
 }

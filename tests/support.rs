@@ -348,7 +348,7 @@ fn has_scripts_below(folder: &Path) -> bool {
 pub(crate) fn shown(status: &SourceStatus, host: &Host) -> String {
     let mut lines = Vec::new();
     match &status.state {
-        Err(failed) => lines.push(failed.reason.clone()),
+        Err(failed) => lines.push(failed.to_string()),
         Ok(_) => {
             let catalog = host.catalog();
             let report = status.source.as_ref().and_then(|source| catalog.report(source));

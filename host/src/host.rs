@@ -21,6 +21,7 @@ use toolhost_kernel::registry::{Catalog, Entry, Registry};
 use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::UserToolset;
 use toolhost_schema::schema::Format;
+use toolhost_sources::folder::FolderDriver;
 use toolhost_sources::reload::{Parts, ReloadSettings, Shown, SourceStatus, Status, Supervisor};
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::audit::{Audit, AuditSettings, Redact};
@@ -125,16 +126,21 @@ impl Host {
         let config = Arc::new(settings.config.clone());
         let granted = Granted::new(&settings, &remembered);
         let (shown, sources) = watch::channel(Shown::default());
+        let plugins = FolderDriver::new(
+            settings.folders,
+            Arc::clone(&loader),
+            Arc::clone(&limits),
+            &remembered,
+            settings.load_all,
+        );
         let parts = Parts {
-            loader: Arc::clone(&loader),
+            drivers: vec![Arc::new(plugins)],
             registry: Arc::clone(&registry),
             quarantine: Arc::clone(&quarantine),
             audit: Arc::clone(&audit),
         };
         let reload = ReloadSettings {
-            folders: settings.folders,
             once: settings.once,
-            load_all: settings.load_all,
             gate: settings.gate,
             reread: settings.reread,
             configured_by: settings.configured_by,

@@ -278,7 +278,7 @@ async fn loaded(lab: Lab, files: &[(&str, Vec<u8>)]) -> (Lab, Host, Vec<(String,
         let name = status.location.short();
         let name = name.split('.').next().unwrap_or_default().to_owned();
         let shown = match &status.state {
-            Err(failed) => failed.reason.clone(),
+            Err(failed) => failed.to_string(),
             Ok(_) => "it loads".to_owned(),
         };
         assert!(!shown.chars().any(char::is_control), "{name}: {shown:?}");

@@ -451,7 +451,7 @@ fn to_json(
             "digest": ready.map(|ready| format!("sha256:{}", ready.facts.digest)),
             "status": host.status(status).to_string(),
             "phase": status.state.as_ref().err().map(|failed| failed.phase.to_string()),
-            "cause": status.state.as_ref().err().map(|failed| &failed.reason),
+            "cause": status.state.as_ref().err().map(ToString::to_string),
             "state": problem::state(host, status),
         })
     };

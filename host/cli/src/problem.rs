@@ -10,7 +10,8 @@ use toolhost::Host;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, Rejection, SourceId};
 use toolhost_kernel::registry::Catalog;
-use toolhost_sources::reload::{Location, Ready, SourceStatus, Status};
+use toolhost_sources::driver::Location;
+use toolhost_sources::reload::{Ready, SourceStatus, Status};
 
 /// One thing that is not in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use toolhost::{Host, HostSettings};
 use toolhost_author as author;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, SourceId, ToolSpec};
-use toolhost_sources::folder::Folder;
-use toolhost_sources::reload::{self, SourceStatus};
+use toolhost_sources::folder::{self, Folder};
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::trust_store;
 
 /// Records scripts as bundled with toolhost, and what all bundled plugins register, so that they are
@@ -69,7 +69,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     trust_store::record_bundled(record, &digests)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let host = loaded_anew(ui, settings()?).await?;
-    reload::record_definitions(record, &registered(&host).await).map_err(failed)
+    folder::record_definitions(record, &registered(&host).await).map_err(failed)
 }
 
 /// Copies a script into the user's folder of bundled plugins.

@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Code, Outcome, SourceId};
-use toolhost_sources::reload::{Location, Shown, SourceStatus, Status};
+use toolhost_sources::driver::Location;
+use toolhost_sources::reload::{Shown, SourceStatus, Status};
 use toolhost_wasm::digest;
 
 /// Plugins there are, give or take a few.

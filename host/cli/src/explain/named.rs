@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::source::{listed, place};
+use super::source::{listed, made, place};
 use super::{Section, View};
 use crate::inspect::need_line;
 use crate::problem::{location, state};
@@ -75,8 +75,7 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
     if let Some(ready) = ready {
         let facts = &ready.facts;
         steps.push(("digest", format!("sha256:{}", facts.digest)));
-        let built =
-            format!("{} {}, built for contract {}", facts.name, facts.version, facts.contract);
+        let built = made(facts);
         steps.push(("plugin", built));
         if let Some(report) = status.source.as_ref().and_then(|source| view.catalog.report(source))
         {

@@ -5,6 +5,7 @@ use crate::inspect::need_line;
 use crate::problem::location;
 use toolhost_core::tool::{Need, Origin, SourceId};
 use toolhost_kernel::registry::SourceReport;
+use toolhost_sources::driver::SourceFacts;
 use toolhost_sources::reload::{Ready, SourceStatus};
 
 /// The sources that declare the tool, whoever of them has the name; and copies of their files.
@@ -58,7 +59,7 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     let report = view.catalog.report(source)?;
     declares(view, source).then_some(())?;
     let facts = &ready.facts;
-    let built = format!("{} {}, built for contract {}", facts.name, facts.version, facts.contract);
+    let built = made(facts);
     steps.push(("plugin", built));
     let replaced = report.replaced.contains(view.name);
     match left_out(view, report) {
@@ -96,6 +97,12 @@ fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static s
     let steps = [("asks for", listed(asks)), ("granted", listed(grants))];
     let idle = ready.grants.iter().map(|reason| ("gives nothing", reason.clone()));
     steps.into_iter().chain(idle.collect::<Vec<_>>())
+}
+
+/// What a definition says of itself.
+pub(super) fn made(facts: &SourceFacts) -> String {
+    let contract = facts.contract().map(|contract| format!(", built for contract {contract}"));
+    format!("{} {}{}", facts.name, facts.version, contract.unwrap_or_default())
 }
 
 /// Texts in one line.

@@ -34,7 +34,8 @@ pub(crate) fn plugin(
     let facts = &ready.facts;
     let (title, version) = (visible(&facts.name), visible(&facts.version));
     line(format!("  digest   sha256:{}", facts.digest))?;
-    line(format!("  made as  {title} {version}, {} bytes", facts.bytes))?;
+    let bytes = facts.plugin.as_ref().map(|plugin| format!(", {} bytes", plugin.bytes));
+    line(format!("  made as  {title} {version}{}", bytes.unwrap_or_default()))?;
     let tools: Vec<&str> = ready.outline.tools.keys().map(String::as_str).collect();
     line(format!("  tools    {}", some(&tools.join(", "))))?;
     let needs: Vec<String> = ready.needs.iter().map(|need| visible(&need_line(need))).collect();

@@ -1,6 +1,10 @@
-//! Folders of plugins: what lies in them, from where it is read, and the way back to what lay there
-//! before.
+//! Folders of plugins: what lies in them, from where it is read, what is recorded of it, and the way back
+//! to what lay there before.
 
+mod driver;
+mod files;
+mod plugin;
+mod records;
 mod rollback;
 mod scan;
 
@@ -10,9 +14,11 @@ use toolhost_core::tool::Origin;
 use toolhost_state::read::Place;
 use toolhost_wasm::script;
 
+pub use driver::FolderDriver;
+pub use plugin::{described, kept};
+pub use records::record_definitions;
 pub use rollback::{RollbackError, RolledBack, roll_back};
 pub use scan::{find, ids, stem};
-pub(crate) use scan::{Found, Scanned, scan_all};
 
 /// A folder of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,14 @@
-//! Folders of plugins: what lies in them, loaded and published, and again whenever it changes.
+//! Sources of every kind: what there is, loaded and published, and again whenever it changes.
 //!
-//! Starting up is reloading everything from nothing. A file that is broken, or waits for a
-//! person, takes no working tool away: the build that was last in order is kept, also across
-//! restarts, and serves in its place. What is published is a function of what lies there, of what
-//! is remembered and of what the operator configured; a change of any of them is one look, and
-//! loads what is new alone.
+//! Starting up is reloading everything from nothing. A definition that is broken, or waits for a
+//! person, takes no working tool away: the one that was last in order serves in its place, of a plugin
+//! also across restarts. What is published is a function of what there is, of what is remembered and of
+//! what the operator configured; a change of any of them is one look, and loads what is new alone.
 
 mod arriving;
 mod audit;
 mod build;
 mod fail_closed;
-mod files;
 mod first;
 mod gate;
 mod persist;
@@ -24,24 +22,21 @@ mod status;
 mod supervisor;
 mod trust_policy;
 mod whose;
+mod work;
 
-use std::sync::Arc;
-
-use crate::remembered::Remembered;
+use crate::driver::{Location, SourceFacts};
 use toolhost_core::tool::{Need, Origin};
 use toolhost_policy::capability::Grants;
 use toolhost_policy::diff::Outline;
-use toolhost_wasm::Facts;
+use toolhost_state::store::Kept;
 
 pub use arriving::Arriving;
 pub use audit::note;
 pub use gate::Gate;
 pub use persist::{Trusted, prune, trust};
-pub use reconcile::kept;
-pub use recorded::record_definitions;
-pub use status::{Failed, Location, Shown, SourceStatus, Status};
+pub use status::{Shown, SourceStatus, Status};
 pub use supervisor::{Parts, ReloadSettings, Renewed, Reread, Supervisor};
-pub use trust_policy::{Rule, surface, suspect};
+pub use trust_policy::Rule;
 pub use whose::{directories, is_bundled, is_the_only_one, may, recorded, said, shares, typed};
 
 /// A build that loaded. Its tools are in the catalog's report on its source, unless it waits.
@@ -58,9 +53,9 @@ pub struct Ready {
     /// What it declares, in short.
     pub outline: Outline,
     /// What else is known of it.
-    pub facts: Facts,
-    /// Of a script: its bytes, as they are kept.
-    pub packed: Option<Arc<[u8]>>,
+    pub facts: SourceFacts,
+    /// Its bytes, to be kept, if it is made of some.
+    pub bytes: Option<Kept>,
     /// What has changed since the build that served before it in this process, if there was one;
     /// a line each, what breaks first.
     pub changes: Vec<String>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use toolhost_core::tool::{PluginId, SourceId};
+use toolhost_core::tool::SourceId;
 use toolhost_kernel::registry::Owners;
 use toolhost_state::trust_store::{self, Known, Lock, LockError, Owner};
 
@@ -27,6 +27,12 @@ impl Remembered {
     /// What was seen and what was trusted.
     pub fn lock(&self) -> &Lock {
         &self.lock
+    }
+
+    /// What is known of a source.
+    pub(crate) fn source(&self, source: &SourceId) -> Option<&Known> {
+        let (folder, id) = trust_store::entry(source);
+        self.plugin(folder, &id)
     }
 
     /// What is known of a plugin.
@@ -58,9 +64,10 @@ impl Remembered {
         &mut self.lock
     }
 
-    /// The digests of the bundled plugins of an id.
-    pub(crate) fn bundled_digests(&self, id: &PluginId) -> impl Iterator<Item = &str> {
-        let of_id = self.bundled.keys().filter(|(known, _)| *known == *id.as_str());
+    /// The digests of the bundled plugins of a source's id.
+    pub(crate) fn bundled_digests(&self, source: &SourceId) -> impl Iterator<Item = &str> {
+        let id = source.plugin().map(|(id, _)| id.to_string());
+        let of_id = self.bundled.keys().filter(move |(known, _)| id.as_ref() == Some(known));
         of_id.map(|(_, digest)| digest.as_str())
     }
 
@@ -91,10 +98,7 @@ impl Remembered {
 
     /// Who had which name, for the registry.
     pub fn owners(&self) -> Owners {
-        let source = |owner: &Owner| {
-            let id = PluginId::from_stem(&owner.id).ok()?;
-            Some(SourceId::Plugin { id, folder: owner.folder.clone() })
-        };
+        let source = |owner: &Owner| trust_store::source(&owner.folder, &owner.id);
         let of_name = |(name, owners): (&String, &Vec<Owner>)| {
             (name.clone(), owners.iter().filter_map(source).collect())
         };

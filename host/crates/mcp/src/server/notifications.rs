@@ -9,7 +9,8 @@ use rmcp::{Peer, RoleServer};
 use serde_json::json;
 
 use toolhost_core::text;
-use toolhost_sources::reload::{Location, Shown, SourceStatus};
+use toolhost_sources::driver::Location;
+use toolhost_sources::reload::{Shown, SourceStatus};
 
 /// Characters of one message.
 const CHARS_MAX: usize = 1_000;
@@ -99,14 +100,14 @@ mod tests {
 
     use super::*;
     use toolhost_core::tool::Usage;
-    use toolhost_sources::reload::Failed;
-    use toolhost_wasm::Phase;
+    use toolhost_sources::driver::{Failed, Phase};
 
     #[test]
     fn a_failure_is_told_once() {
         let shown = |reason: &str, loading: bool| {
             let location = Location::File("/p/say.wasm".into());
-            let state = Err(Failed { phase: Phase::Compile, reason: reason.to_owned() });
+            let state =
+                Err(Failed { phase: Phase::Compile, cause: reason.to_owned(), repair: None });
             let usage = Usage::default();
             let (words, source) = ("say".to_owned(), None);
             let (read, kept) = (None, None);

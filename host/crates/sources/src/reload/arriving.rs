@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::recorded::Recalled;
 use super::source::Source;
 use super::trust_policy::Case;
-use crate::folder::Found;
+use crate::driver::Found;
 use crate::remembered::Remembered;
 use toolhost_core::tool::{Origin, SourceId, ToolName};
 use toolhost_kernel::registry::{self, Catalog, Owners};
@@ -47,18 +47,11 @@ impl Arriving {
         let (mut coming, mut there) = (BTreeMap::new(), BTreeMap::new());
         for (id, source) in sources {
             let case = Case::new(&source.found, config, remembered);
-            let candidate = &source.found.candidate;
             let digest = source.load_as.digest.get().or(source.looks_like.as_ref());
-            let is_bundled = |digest: &str| {
-                let key = (candidate.id.to_string(), digest.to_owned());
-                remembered.bundled.contains_key(&key)
-            };
             // As long as its bytes are not known, they may be those of a bundled plugin.
             let bundled = match digest {
-                Some(digest) => is_bundled(digest),
-                None => {
-                    remembered.bundled.keys().any(|(known, _)| *known == *candidate.id.as_str())
-                }
+                Some(digest) => case.is_bundled(digest),
+                None => remembered.bundled_digests(id).next().is_some(),
             };
             let origin = if bundled { Origin::Bundled } else { source.found.origin };
             let rank = source.found.rank;
@@ -159,11 +152,11 @@ pub(super) fn begin_with(
     found
 }
 
-/// As whose the plugin of a file is loaded.
+/// As whose a source is loaded.
 pub(super) fn load_as(found: &Found, remembered: &Remembered) -> LoadAs {
-    let candidate = &found.candidate;
     let is_trusted = || {
-        let within = candidate.folder.ancestors().take(2);
+        let within =
+            found.source.folder().into_iter().flat_map(|folder| folder.ancestors().take(2));
         within.into_iter().any(|folder| remembered.lock.project(folder).is_some())
     };
     let standing = match found.origin {
@@ -171,9 +164,8 @@ pub(super) fn load_as(found: &Found, remembered: &Remembered) -> LoadAs {
         Origin::Project | Origin::Mcp if is_trusted() => Standing::Project,
         Origin::Project | Origin::Mcp => Standing::Untrusted,
     };
-    let id = candidate.id.as_str();
-    let bundled = remembered.bundled_digests(&candidate.id);
-    let known = remembered.plugin(&candidate.folder, id);
+    let bundled = remembered.bundled_digests(&found.source);
+    let known = remembered.source(&found.source);
     let trusted = known.and_then(|known| known.trusted.clone());
     LoadAs {
         standing,

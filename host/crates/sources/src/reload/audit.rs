@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Failed, Location, Ready, Shown, SourceStatus};
+use super::{Ready, Shown, SourceStatus};
+use crate::driver::{Failed, Location};
 use toolhost_core::tool::Origin;
 use toolhost_kernel::registry::Catalog;
 use toolhost_state::audit::{Audit, Loaded, Trusted};

@@ -29,7 +29,7 @@ impl Supervisor {
                     }
                 }
             }
-            // A file that is no plugin by its name alone takes no work.
+            // What is not even tried takes no work.
             self.publish().await;
             wanted = self.waited_for(tool).await;
         }
@@ -46,7 +46,7 @@ impl Supervisor {
         self.parts.registry.current().find(tool).is_some()
     }
 
-    /// Tells whether a file was read that registers the tool.
+    /// Tells whether a source was loaded that registers the tool.
     fn is_loaded(&self, tool: &str) -> bool {
         let registers = |source: &Source| {
             let Some(Ok(build)) = &source.file else { return false };
@@ -55,7 +55,7 @@ impl Supervisor {
         self.sources.values().any(registers)
     }
 
-    /// What a call of this tool waits for yet. Files that might matter are read first, since most have
+    /// What a call of this tool waits for yet. Those that might matter are read first, since most have
     /// not changed since it was remembered which names they have.
     async fn waited_for(&mut self, tool: &str) -> Vec<SourceId> {
         let catalog = self.parts.registry.current();
@@ -73,8 +73,8 @@ impl Supervisor {
             if source.busy.is_none() {
                 source.load_as = arriving::load_as(&source.found, &self.remembered);
             }
-            let (candidate, load_as) = (&source.found.candidate, &source.load_as);
-            if let Ok(digest) = self.parts.loader.digest(candidate, load_as).await {
+            let (found, load_as) = (&source.found, &source.load_as);
+            if let Some(digest) = source.driver.digest(found, load_as).await {
                 source.load_as.digest.get_or_init(|| digest);
             }
         }

@@ -4,14 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::SourceStatus;
 use super::supervisor::{Renewed, Supervisor};
-use super::{Location, SourceStatus};
-use crate::folder;
+use crate::driver::{Driver, Location, Phase};
 use crate::remembered::Remembered;
-use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Fallen;
 use toolhost_state::trust_store;
-use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
 
 impl Supervisor {
@@ -54,7 +52,9 @@ impl Supervisor {
                 }
                 self.changed |= config != self.config;
                 self.config = config;
-                if self.parts.loader.provide(variables, secrets) {
+                let provide = |driver: Arc<dyn Driver>| driver.provide(&variables, &secrets);
+                // Each is told.
+                if self.drivers().map(provide).fold(false, |before, now| before | now) {
                     self.values += 1;
                     self.changed = true;
                 }
@@ -107,33 +107,23 @@ impl Supervisor {
 
     /// A new build crashes at once, and the one before did not: that one serves again.
     pub(super) async fn fell(&mut self, fallen: Fallen) {
-        let Fallen { source: SourceId::Plugin { id, folder }, digest, before } = fallen else {
-            return;
-        };
-        let known = self.remembered.state.clone();
-        let (to, from) = (before.to_string(), digest.to_string());
-        let named = id.clone();
-        let runners = self.parts.loader.runner_digests().await;
-        let done = tokio::task::spawn_blocking(move || {
-            let state = known.ok_or_else(|| "this host remembers nothing".to_owned())?;
-            folder::roll_back(&state, &folder, &named, Some(&from), Some(&to), &runners)
-                .map_err(|error| error.to_string())
-        });
-        match done.await {
-            Ok(Ok(_)) => {
+        let Fallen { source: id, digest, before } = fallen;
+        let Some(source) = self.sources.get(&id) else { return };
+        let driver = Arc::clone(&source.driver);
+        match driver.go_back(&id, &digest, &before).await {
+            Ok(()) => {
                 tracing::warn!(
-                    "plugin:{id}: the first calls of its new build crashed, so its build sha256:{} serves again; save another to try that, or see `toolhost rollback --help`",
+                    "{id}: the first calls of its new build crashed, so its build sha256:{} serves again; save another to try that, or see `toolhost rollback --help`",
                     before.get(..12).unwrap_or_default()
                 );
                 self.remember_anew();
                 self.known = self.known_now();
             }
-            Ok(Err(reason)) => {
+            Err(reason) => {
                 tracing::warn!(
-                    "plugin:{id}: the first calls of its new build crashed, and there is no way back: {reason}"
+                    "{id}: the first calls of its new build crashed, and there is no way back: {reason}"
                 );
             }
-            Err(error) => tracing::error!(%error, "no way back"),
         }
     }
 }

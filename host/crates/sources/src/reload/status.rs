@@ -1,15 +1,15 @@
-//! What became of a file: the state of every plugin, in one place.
+//! What became of a source: the state of each, in one place.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Ready;
 use super::arriving::Arriving;
+use crate::driver::{Failed, Location, NoSource, Phase};
 use toolhost_core::tool::{PluginId, SourceId, Usage};
 use toolhost_policy::capability::DirGrant;
 use toolhost_wasm::script::{self, Stamp};
-use toolhost_wasm::{LoadError, Phase};
 
 /// Characters of a file's name in what others are told.
 const PLACE_CHARS_MAX: usize = 100;
@@ -35,54 +35,6 @@ pub struct Shown {
     pub directories: Option<Arc<Vec<(PluginId, DirGrant)>>>,
 }
 
-/// Where a source is, for people.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Location {
-    /// In this file or folder.
-    File(PathBuf),
-    /// Where these words say, such as the name of a server in the configuration.
-    Named(String),
-}
-
-impl Location {
-    /// The file or folder, if it is one.
-    pub fn file(&self) -> Option<&Path> {
-        match self {
-            Location::File(path) => Some(path),
-            Location::Named(_) => None,
-        }
-    }
-
-    /// Tells whether it is this file.
-    pub fn is(&self, path: &Path) -> bool {
-        self.file() == Some(path)
-    }
-
-    /// Tells whether it is a file whose path ends so.
-    pub fn ends_with(&self, path: impl AsRef<Path>) -> bool {
-        self.file().is_some_and(|file| file.ends_with(path))
-    }
-
-    /// What tells it from others in few words: the name of a file, or all words.
-    pub fn short(&self) -> String {
-        match self {
-            Location::File(path) => {
-                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-            }
-            Location::Named(words) => words.clone(),
-        }
-    }
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Location::File(path) => path.display().fmt(formatter),
-            Location::Named(words) => formatter.write_str(words),
-        }
-    }
-}
-
 /// One source, and what became of it; or what is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
@@ -106,26 +58,17 @@ pub struct SourceStatus {
     pub usage: Usage,
 }
 
-/// Why a file is no plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// How far it came.
-    pub phase: Phase,
-    /// On one line, why, and what to do.
-    pub reason: String,
-}
-
 impl Failed {
     /// Why, for those who are not the user at the terminal: other programs, and models. What a
     /// plugin's own code said, and with it what may stand in its file, is left out, but for the
     /// file and line that it names.
     pub fn told(&self) -> String {
         let what = match self.phase {
-            Phase::Find | Phase::Read | Phase::Compile => return self.reason.clone(),
+            Phase::Find | Phase::Read | Phase::Compile => return self.to_string(),
             Phase::Register => "its `register` failed",
             Phase::Examples => "one of its examples failed",
         };
-        let place = place(&self.reason).map(|place| format!(" at {place}")).unwrap_or_default();
+        let place = place(&self.cause).map(|place| format!(" at {place}")).unwrap_or_default();
         format!("{what}{place}; `toolhost list` shows why")
     }
 }
@@ -179,29 +122,23 @@ impl SourceStatus {
         self.kept.as_deref().or_else(|| file().filter(serves))
     }
 
+    /// The status of what looks like a source and is none.
+    pub(super) fn none(of: NoSource) -> SourceStatus {
+        SourceStatus::refused(of.location, of.source, Phase::Find, of.reason)
+    }
+
     /// The status of what was never loaded.
-    pub(crate) fn refused(
+    pub(super) fn refused(
         location: Location,
         source: Option<SourceId>,
         phase: Phase,
         reason: String,
     ) -> SourceStatus {
-        let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
+        let failed = Failed { phase, cause: reason, repair: None };
+        let (state, usage) = (Err(failed), Usage::default());
         let words = location.to_string();
         let (loading, read, kept) = (false, None, None);
         SourceStatus { source, location, words, state, loading, read, kept, usage }
-    }
-}
-
-impl From<LoadError> for Failed {
-    fn from(error: LoadError) -> Failed {
-        Failed { phase: error.phase(), reason: error.to_string() }
-    }
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.reason)
     }
 }
 
@@ -224,7 +161,9 @@ mod tests {
 
     #[test]
     fn others_are_told_the_place_alone() {
-        let told = |phase: Phase, reason: &str| Failed { phase, reason: reason.to_owned() }.told();
+        let told = |phase: Phase, reason: &str| {
+            Failed { phase, cause: reason.to_owned(), repair: None }.told()
+        };
         let why = "`toolhost list` shows why";
         for (reason, expected) in [
             (

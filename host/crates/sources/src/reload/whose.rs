@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::driver::Location;
 use crate::remembered::Remembered;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId};
@@ -161,7 +162,7 @@ pub fn recorded(
 pub(super) fn words(
     address: &PluginAddress,
     origin: Origin,
-    path: &Path,
+    location: &Location,
     all: &BTreeMap<PluginId, BTreeSet<PluginAddress>>,
 ) -> String {
     let is_other = |known: &PluginAddress| known != address;
@@ -172,7 +173,7 @@ pub(super) fn words(
         (None, _) => address.to_string(),
         (Some(_), Origin::User) => format!("user/{}", address.id),
         // Whoever names an id of several is told which there are.
-        (Some(_), _) => typed(path).unwrap_or_else(|| address.id.to_string()),
+        (Some(_), _) => location.file().and_then(typed).unwrap_or_else(|| address.id.to_string()),
     }
 }
 
