@@ -7,7 +7,8 @@ use crate::HostSettings;
 use toolhost_core::text;
 use toolhost_core::tool::PluginId;
 use toolhost_policy::capability::DirGrant;
-use toolhost_sources::reload::{self, Remembered};
+use toolhost_sources::reload;
+use toolhost_sources::remembered::Remembered;
 
 /// Directories that are named.
 const SHOWN_MAX: usize = 20;

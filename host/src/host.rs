@@ -21,9 +21,9 @@ use toolhost_kernel::registry::{Catalog, Entry, Registry};
 use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::UserToolset;
 use toolhost_schema::schema::Format;
-use toolhost_sources::reload::{
-    Parts, ReloadSettings, Reloader, Remembered, Shown, SourceStatus, Status,
-};
+use toolhost_sources::folder::FolderDriver;
+use toolhost_sources::reload::{Parts, ReloadSettings, Shown, SourceStatus, Status, Supervisor};
+use toolhost_sources::remembered::Remembered;
 use toolhost_state::audit::{Audit, AuditSettings, Redact};
 use toolhost_state::config::Config;
 use toolhost_state::secret::Redactor;
@@ -129,23 +129,28 @@ impl Host {
         let config = Arc::new(settings.config.clone());
         let granted = Granted::new(&settings, &remembered);
         let (shown, sources) = watch::channel(Shown::default());
+        let plugins = FolderDriver::new(
+            settings.folders,
+            Arc::clone(&loader),
+            Arc::clone(&limits),
+            &remembered,
+            settings.load_all,
+        );
         let parts = Parts {
-            loader: Arc::clone(&loader),
+            drivers: vec![Arc::new(plugins)],
             registry: Arc::clone(&registry),
             quarantine: Arc::clone(&quarantine),
             audit: Arc::clone(&audit),
         };
         let reload = ReloadSettings {
-            folders: settings.folders,
             once: settings.once,
-            load_all: settings.load_all,
             gate: settings.gate,
             reread: settings.reread,
             configured_by: settings.configured_by,
             first: settings.first.filter(|_| settings.once),
         };
-        let reloader = Reloader::new(reload, parts, settings.config, remembered, shown);
-        let loading = tokio::spawn(reloader.run());
+        let supervisor = Supervisor::new(reload, parts, settings.config, remembered, shown);
+        let loading = tokio::spawn(supervisor.run());
         Ok(Host {
             registry,
             availability,

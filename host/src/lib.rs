@@ -25,7 +25,8 @@ pub use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 pub use toolhost_mcp::server::{Offer, ServerSettings, serve, standard_streams};
 pub use toolhost_policy::toolset::{Platform, Selection};
 pub use toolhost_schema::schema::Format;
-pub use toolhost_sources::reload::{Folder, Shown, SourceStatus, Status};
+pub use toolhost_sources::folder::Folder;
+pub use toolhost_sources::reload::{Shown, SourceStatus, Status};
 pub use toolhost_state::config::Config;
 
 pub use granted::Granted;

@@ -15,7 +15,9 @@ use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::{Owners, Registry, SourceReport};
 use toolhost_kernel::session::Session;
 use toolhost_policy::capability::Grants;
-use toolhost_sources::reload::{self, Remembered};
+use toolhost_sources::folder;
+use toolhost_sources::reload;
+use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::PluginConfig;
 use toolhost_state::store::Stores;
 use toolhost_wasm::{Candidate, LoadAs, LoadError, Loaded, RUNNER_REPAIR, Unrecorded, script};
@@ -154,9 +156,9 @@ fn said(
 }
 
 fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, InspectError> {
-    let path = reload::whole(&settings.folders, path);
+    let path = folder::whole(&settings.folders, path);
     let stem = script::stem(&path);
-    let place = reload::place_of(&settings.folders, &path);
+    let place = folder::place_of(&settings.folders, &path);
     let place = place.map_err(|error| LoadError::Unreadable(error.to_string()))?;
     Ok(Candidate {
         place,

@@ -14,7 +14,8 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_author::{self as author, BuildRequest, Places};
 use toolhost_core::tool::{Call, Origin, Outcome};
-use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::config;
 use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Pin};
@@ -281,7 +282,7 @@ impl Lab {
     pub(crate) async fn status(&self, file: &str) -> String {
         let host = self.host().await;
         let statuses = host.loaded().await;
-        let found = statuses.iter().find(|status| status.path.ends_with(file));
+        let found = statuses.iter().find(|status| status.location.ends_with(file));
         shown(found.unwrap_or_else(|| panic!("no status of {file}")), &host)
     }
 
@@ -349,7 +350,7 @@ fn has_scripts_below(folder: &Path) -> bool {
 pub(crate) fn shown(status: &SourceStatus, host: &Host) -> String {
     let mut lines = Vec::new();
     match &status.state {
-        Err(failed) => lines.push(failed.reason.clone()),
+        Err(failed) => lines.push(failed.to_string()),
         Ok(_) => {
             let catalog = host.catalog();
             let report = status.source.as_ref().and_then(|source| catalog.report(source));

@@ -9,7 +9,7 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Origin};
 use toolhost_policy::capability::Variables;
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Pin};

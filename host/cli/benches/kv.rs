@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Origin};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
 use toolhost_state::store::Stores;

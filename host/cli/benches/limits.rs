@@ -6,7 +6,7 @@ use std::path::Path;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Origin};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::bare::Bare;
 use crate::table::{Table, in_turns};

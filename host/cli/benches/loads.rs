@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 use toolhost_wasm::digest;
 
 use crate::bare::Bare;

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Origin};
-use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::SourceStatus;
 use toolhost_wasm::script::Language;
 
 use crate::guests::{Guests, made};

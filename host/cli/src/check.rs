@@ -19,6 +19,7 @@ use toolhost_author::{
 };
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability;
+use toolhost_sources::folder;
 use toolhost_sources::reload;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::LockError;
@@ -121,7 +122,7 @@ async fn targets(
 ) -> Result<Vec<Target>, Failure> {
     let named = Path::new(&given.plugin);
     if source::is_path(named) {
-        let path = &reload::whole(&settings.folders, named);
+        let path = &folder::whole(&settings.folders, named);
         if path.is_dir() {
             return folder(ui, home, path, (settings, given.yes)).await;
         }
@@ -136,7 +137,7 @@ async fn targets(
         Some(hint) => failure.hint(hint),
         None => failure,
     })?;
-    let mut found = reload::find(&settings.folders, &id, &settings.config.limits);
+    let mut found = folder::find(&settings.folders, &id, &settings.config.limits);
     if found.len() > 1 {
         let failure = Failure::usage(format!("{} files have the id `{id}`", found.len()));
         return Err(found.iter().fold(failure, |failure, (candidate, _)| {
@@ -214,7 +215,7 @@ fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, Failure>
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let place = reload::place_of(&settings.folders, path)
+    let place = folder::place_of(&settings.folders, path)
         .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
     Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned(), place })
 }

@@ -12,7 +12,9 @@ use super::home::Home;
 use toolhost::HostSettings;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, Place, PluginAddress, PluginId};
-use toolhost_sources::reload::{self, Folder, Remembered};
+use toolhost_sources::folder::{self, Folder};
+use toolhost_sources::reload;
+use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::Config;
 use toolhost_state::read::Problem;
 use toolhost_wasm::script;
@@ -129,7 +131,7 @@ impl<'a> Chooser<'a> {
 
     fn none(&self, id: &PluginId) -> Failure {
         let failure = Failure::nobody(format!("there is no plugin `{id}`"));
-        let mut known = reload::ids(&self.settings.folders, &self.settings.config.limits);
+        let mut known = folder::ids(&self.settings.folders, &self.settings.config.limits);
         if self.command.of_gone {
             known.extend(reload::recorded(&self.config, &self.remembered).into_keys());
             known.extend(self.config.ids.keys().cloned());
@@ -171,7 +173,7 @@ impl<'a> Chooser<'a> {
     fn here(&self, id: &PluginId, recorded: &BTreeSet<PluginAddress>) -> Vec<Fitting> {
         let (mut fitting, mut digests) = (Vec::<Fitting>::new(), Vec::new());
         let mut bundled: Option<(usize, Candidate)> = None;
-        for (file, _) in reload::find(&self.settings.folders, id, &self.settings.config.limits) {
+        for (file, _) in folder::find(&self.settings.folders, id, &self.settings.config.limits) {
             let digest = self.digest_of(&file);
             if let Some(age) = digest.as_ref().and_then(|digest| self.age(id, digest)) {
                 // The newest build counts, and of equals the first.
@@ -210,7 +212,7 @@ impl<'a> Chooser<'a> {
     fn of_user(&self, what: &str, id: &PluginId) -> Result<Choice, Failure> {
         let of_user = |folder: &&Folder| folder.origin == Origin::User;
         let folders: Vec<Folder> = self.settings.folders.iter().filter(of_user).cloned().collect();
-        let found = reload::find(&folders, id, &self.settings.config.limits);
+        let found = folder::find(&folders, id, &self.settings.config.limits);
         let mut fitting: Vec<Fitting> = Vec::new();
         for (file, _) in found {
             let address = self.address_of(&file);
@@ -230,16 +232,16 @@ impl<'a> Chooser<'a> {
     /// The plugin of a file, or of a folder and an id.
     fn at(&self, what: &str) -> Result<Choice, Failure> {
         let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
-        let whole = reload::whole(&self.settings.folders, Path::new(what));
+        let whole = folder::whole(&self.settings.folders, Path::new(what));
         let named = std::path::absolute(whole).map_err(unreadable)?;
         let (Some(folder), Some(name)) = (named.parent(), named.file_name()) else {
             return Err(Failure::usage(format!("{what} is no plugin")));
         };
-        let place = reload::place_of(&self.settings.folders, Path::new(what));
+        let place = folder::place_of(&self.settings.folders, Path::new(what));
         // A link is a plugin by its own name, in the folder it lies in.
         let folder = real(folder);
         let path = folder.join(name);
-        let stem = reload::stem(&path).map(|stem| PluginId::from_stem(&stem));
+        let stem = folder::stem(&path).map(|stem| PluginId::from_stem(&stem));
         if path.exists()
             && let Some(id) = stem
         {
@@ -252,7 +254,7 @@ impl<'a> Chooser<'a> {
             return Ok(Choice { address: self.address_of(&file), file: Some(file) });
         }
         let id = path.extension().is_none().then(|| name.to_string_lossy().into_owned());
-        let id = id.or_else(|| reload::stem(&path)).and_then(|id| PluginId::from_stem(&id).ok());
+        let id = id.or_else(|| folder::stem(&path)).and_then(|id| PluginId::from_stem(&id).ok());
         let no_plugin = |_| {
             Failure::usage(format!("{} is no plugin", path.display()))
                 .hint("name a file that ends in `.wasm`, an id, or a folder")
@@ -297,7 +299,7 @@ impl<'a> Chooser<'a> {
 
     fn file_in(&self, folder: &Path, id: &PluginId) -> Option<Candidate> {
         let folders = [Folder { path: folder.to_owned(), origin: Origin::Project }];
-        let found = reload::find(&folders, id, &self.settings.config.limits);
+        let found = folder::find(&folders, id, &self.settings.config.limits);
         found.into_iter().next().map(|(file, _)| file)
     }
 

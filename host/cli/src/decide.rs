@@ -14,7 +14,8 @@ use super::home::Home;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability::Grants;
-use toolhost_sources::reload::{self, Remembered};
+use toolhost_sources::reload;
+use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::{self, Config, ConfigError, IdShare, PluginConfig};
 use toolhost_state::trust_store::{self, Lock, LockError};
 

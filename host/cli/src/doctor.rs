@@ -19,7 +19,8 @@ use toolhost_kernel::registry::Catalog;
 use toolhost_policy::capability::quoted;
 use toolhost_policy::toolset::Toolsets;
 use toolhost_schema::schema::Format;
-use toolhost_sources::reload::{self, Folder, SourceStatus};
+use toolhost_sources::folder::{self, Folder};
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::config::Config;
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{self as plugin, RUNNER_REPAIR};
@@ -387,7 +388,7 @@ fn of_configuration(host: &Host, sources: &[SourceStatus], catalog: &Catalog) ->
     for (address, table) in &config.plugins {
         let Some(folder) = address.folder() else { continue };
         let folders = [Folder { path: folder.to_owned(), origin: Origin::Project }];
-        let is_gone = reload::find(&folders, &address.id, &config.limits).is_empty();
+        let is_gone = folder::find(&folders, &address.id, &config.limits).is_empty();
         if is_gone && !table.allows_nothing() {
             let words = quoted(&address.to_string());
             let reason = format!(
@@ -428,7 +429,12 @@ fn source_cells(host: &Host, status: &SourceStatus) -> Vec<String> {
         Err(_) => "-",
         Ok(ready) => problem::short(&ready.facts.digest),
     };
-    vec![shown(&status.path), source, digest.to_owned(), problem::state(host, status)]
+    vec![
+        problem::location(&status.location),
+        source,
+        digest.to_owned(),
+        problem::state(host, status),
+    ]
 }
 
 fn to_json(
@@ -440,12 +446,12 @@ fn to_json(
     let source = |status: &SourceStatus| {
         let ready = status.state.as_ref().ok();
         json!({
-            "file": shown(&status.path),
+            "file": problem::location(&status.location),
             "source": status.source.as_ref().map(ToString::to_string),
             "digest": ready.map(|ready| format!("sha256:{}", ready.facts.digest)),
             "status": host.status(status).to_string(),
             "phase": status.state.as_ref().err().map(|failed| failed.phase.to_string()),
-            "cause": status.state.as_ref().err().map(|failed| &failed.reason),
+            "cause": status.state.as_ref().err().map(ToString::to_string),
             "state": problem::state(host, status),
         })
     };

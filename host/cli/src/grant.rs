@@ -18,11 +18,12 @@ use super::ui::Ui;
 use toolhost as host;
 use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
-use toolhost_core::tool::{PluginAddress, PluginId};
+use toolhost_core::tool::{PluginAddress, PluginId, SourceId};
 use toolhost_policy::capability::{self, Access, DirGrant, Grants, Kind};
+use toolhost_sources::folder;
 use toolhost_sources::reload::{self, Trusted};
 use toolhost_state::audit::{Event, Granted};
-use toolhost_state::trust_store::{Agreed, Pin};
+use toolhost_state::trust_store::Agreed;
 use toolhost_wasm::{self as plugin, Loaded};
 
 /// Needs that are named where a grant meets none of them; `toolhost inspect` shows all.
@@ -156,19 +157,20 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         words: &capability::quoted(&given.plugin),
         place: &place,
         digest: &digest,
-        is_suspect: !reload::suspect(&loaded).is_empty(),
+        is_suspect: !folder::described(&loaded).suspect().is_empty(),
     };
     let limits = &settings.config.limits;
     decide(&home, global, limits, |books| {
         books.grant(&address, &wanted, &grants)?;
         // Last: a grant without a pin gives nothing.
         if let Some(folder) = address.folder() {
-            let (folder, id) = (folder.to_owned(), address.id.to_string());
+            let (id, folder) = (address.id.clone(), folder.to_owned());
             let trusted = [Trusted {
-                pin: Pin { folder, id, digest: digest.clone() },
-                bytes: reload::kept(loaded.packed.as_ref(), file.path.clone()),
+                source: SourceId::Plugin { id, folder },
+                digest: digest.clone(),
+                bytes: Some(folder::kept(loaded.packed.as_ref(), file.path.clone())),
                 agreed: Agreed::More(grants.flags()),
-                outline: reload::surface(&loaded).outline(),
+                outline: folder::described(&loaded).surface().outline(),
             }];
             reload::trust(books.lock(), &home.state, &trusted, limits);
         }

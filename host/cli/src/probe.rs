@@ -19,7 +19,7 @@ use toolhost::{self as host, HostSettings, Probed};
 use toolhost_core::text;
 use toolhost_core::tool::{Call, Class, PluginId};
 use toolhost_policy::capability::{self, Grants, Kind};
-use toolhost_sources::reload;
+use toolhost_sources::folder;
 use toolhost_wasm::script;
 use tried::Tried;
 
@@ -143,7 +143,7 @@ fn words(
     settings: &HostSettings,
     given: &Arguments,
 ) -> Result<String, Failure> {
-    let file = reload::whole(&settings.folders, &given.file);
+    let file = folder::whole(&settings.folders, &given.file);
     let id = script::stem(&file);
     let command = Command { name: "grant", rest: "", of_gone: false };
     let chooser = Chooser::new(home, settings, home.operators_config(global), command)?;

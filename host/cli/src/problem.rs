@@ -10,6 +10,7 @@ use toolhost::Host;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, Rejection, SourceId};
 use toolhost_kernel::registry::Catalog;
+use toolhost_sources::driver::Location;
 use toolhost_sources::reload::{Ready, SourceStatus, Status};
 
 /// One thing that is not in order.
@@ -65,7 +66,7 @@ pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
             .as_ref()
             .map(|kept| format!("; its build sha256:{} keeps serving", short(&kept.facts.digest)));
         let reason = format!("{reason}{}", kept.unwrap_or_default());
-        Some(Problem::new(shown(&status.path), reason))
+        Some(Problem::new(location(&status.location), reason))
     };
     sources.iter().filter_map(problem).collect()
 }
@@ -75,8 +76,8 @@ pub(super) fn state(host: &Host, status: &SourceStatus) -> String {
     let word = host.status(status);
     let state = match (&status.state, word) {
         (Err(failed), Status::Failed) => format!("{word} ({})", failed.phase),
-        (Ok(Ready { same_as: Some(path), .. }), Status::Same) => {
-            format!("not counted: {} is the same plugin", shown(path))
+        (Ok(Ready { same_as: Some(twin), .. }), Status::Same) => {
+            format!("not counted: {} is the same plugin", location(twin))
         }
         (Ok(ready), Status::Live | Status::Quarantined) => format!("{word}{}", trust(ready)),
         _ => word.to_string(),
@@ -97,7 +98,7 @@ pub(super) fn pending(sources: &[SourceStatus]) -> Vec<Problem> {
     let problem = |status: &SourceStatus| {
         let (source, ready) = (status.source.as_ref()?, status.state.as_ref().ok()?);
         let (pending, words) = (ready.pending.as_ref()?, &status.words);
-        let path = shown(&status.path);
+        let path = location(&status.location);
         let look = || {
             format!("look at it with `toolhost inspect {path}`, then run `toolhost trust {words}`")
         };
@@ -155,6 +156,11 @@ pub(super) fn trust(ready: &Ready) -> &'static str {
         Origin::Project if !ready.trusted => ", untrusted",
         _ => "",
     }
+}
+
+/// Where a source is: of a file, the path below the current folder, if it is there.
+pub(super) fn location(location: &Location) -> String {
+    location.file().map_or_else(|| location.to_string(), shown)
 }
 
 /// The path below the current folder, if it is there.

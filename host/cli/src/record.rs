@@ -13,7 +13,8 @@ use toolhost::{Host, HostSettings};
 use toolhost_author as author;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, SourceId, ToolSpec};
-use toolhost_sources::reload::{self, Folder, SourceStatus};
+use toolhost_sources::folder::{self, Folder};
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::trust_store;
 
 /// Records scripts as bundled with toolhost, and what all bundled plugins register, so that they are
@@ -52,13 +53,14 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     let host = loaded_anew(ui, settings()?).await?;
     let mut digests = Vec::new();
     for status in host.loaded().await.iter() {
-        let is_it = scripts.iter().any(|script| status.path.starts_with(script));
+        let Some(file) = status.location.file() else { continue };
+        let is_it = scripts.iter().any(|script| file.starts_with(script));
         match (&status.source, &status.state) {
             (Some(SourceId::Plugin { id, .. }), Ok(ready)) if is_it => {
                 digests.push((id.to_string(), ready.facts.digest.to_string()));
             }
             (_, Err(problem)) if is_it => {
-                ui.line(&format!("{} is not recorded: {problem}", status.path.display()))?;
+                ui.line(&format!("{} is not recorded: {problem}", file.display()))?;
             }
             _ => {}
         }
@@ -67,7 +69,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     trust_store::record_bundled(record, &digests)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let host = loaded_anew(ui, settings()?).await?;
-    reload::record_definitions(record, &registered(&host).await).map_err(failed)
+    folder::record_definitions(record, &registered(&host).await).map_err(failed)
 }
 
 /// Copies a script into the user's folder of bundled plugins.

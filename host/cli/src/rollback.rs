@@ -13,7 +13,8 @@ use super::{Global, loaded_anew};
 use toolhost::HostSettings;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId, SourceId};
 use toolhost_policy::capability;
-use toolhost_sources::reload::{self, Folder, RollbackError, SourceStatus};
+use toolhost_sources::folder::{self, Folder, RollbackError};
+use toolhost_sources::reload::{self, SourceStatus};
 use toolhost_state::store::Builds;
 use toolhost_state::trust_store;
 
@@ -49,7 +50,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
     }
     let serving = found.serving.as_deref();
     let (to, runners) = (given.digest.as_deref(), &found.runners);
-    let back = reload::roll_back(&home.state, &found.folder, id, serving, to, runners);
+    let back = folder::roll_back(&home.state, &found.folder, id, serving, to, runners);
     let back = back.map_err(|error| failure(&error, &words))?;
     if ui.json {
         return ui.json(&json!({ "id": id.as_str(), "serves": back.to, "given_up": back.refused }));
@@ -113,7 +114,7 @@ async fn find(
             runners: runners.clone(),
         })
     };
-    let found = statuses.iter().find(|status| status.path == file.path);
+    let found = statuses.iter().find(|status| status.location.is(&file.path));
     found.and_then(of).ok_or_else(|| {
         Failure::usage(format!("there is no plugin `{id}`"))
             .hint("`toolhost list` shows all plugins; `--plugins DIR` names another folder")

@@ -14,7 +14,7 @@ use super::new::BUILT_FROM;
 use super::ui::{self, Ui};
 use toolhost_core::tool::Origin;
 use toolhost_policy::capability::quoted;
-use toolhost_sources::reload::{self, Folder};
+use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
 use toolhost_state::read::Place;
 use toolhost_state::trust_store::{self, Consent, Lock, LockError};
@@ -87,7 +87,7 @@ pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
     if is_script && whole.file_name().is_some() {
         let own = [&home.bundled, &home.plugins];
         let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
-        let place = reload::place_of(&own, &whole).map_err(failed)?;
+        let place = folder::place_of(&own, &whole).map_err(failed)?;
         place.real(&whole).map_err(|error| Failure::usage(error.to_string()))?;
     }
     Ok(script::whole(&real))

@@ -17,10 +17,11 @@ use super::{Global, loaded_anew};
 use toolhost::HostSettings;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, SourceId};
-use toolhost_sources::reload::{self, Folder, Ready, SourceStatus, Trusted};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::{self, Ready, SourceStatus, Trusted};
 use toolhost_state::audit::{self, Event, Granted};
 use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
-use toolhost_state::trust_store::{self, Agreed, Lock, Pin, Project, Server};
+use toolhost_state::trust_store::{self, Agreed, Lock, Project, Server};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
@@ -115,7 +116,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
             };
             settings.folders.push(Folder { path: file.folder.clone(), origin: Origin::Project });
             let found = loaded(ui, settings.clone()).await?;
-            let status = found.into_iter().find(|status| status.path == file.path);
+            let status = found.into_iter().find(|status| status.location.is(&file.path));
             let status = status.ok_or_else(|| {
                 Failure::usage(format!("{} is no plugin", file.path.display()))
                     .hint("name a file that ends in `.wasm`, an id, or a folder")
@@ -197,7 +198,7 @@ fn plugin_file(
     given: &Arguments,
 ) -> Result<(), Failure> {
     let ready = status.state.as_ref().map_err(|reason| {
-        Failure::rejected(format!("{} cannot be trusted: {reason}", status.path.display()))
+        Failure::rejected(format!("{} cannot be trusted: {reason}", status.location))
     })?;
     if ready.origin == Origin::Bundled {
         return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
@@ -217,19 +218,20 @@ fn plugin_file(
     let remembered = home.remembered().map_err(unusable)?;
     let said = reload::said(&home.operators_config(global), address, &remembered);
     let trusted = trusted(status, ready, Agreed::These(said.grants.flags()));
+    let trusted = trusted
+        .ok_or_else(|| Failure::rejected(format!("{} cannot be trusted", show::name(status))))?;
     if !ui.json {
         show::plugin(ui, &said, status, ready)?;
     }
     agreed(ui, given, "Trust these bytes?")?;
-    let pin = trusted.pin.clone();
+    let (folder, digest) = (trusted.source.folder().map(Path::to_owned), trusted.digest.clone());
     decide(home, global, &settings.config.limits, |books| {
-        let agreed = Agreed::These(books.trust(address, &pin.digest, &said)?);
+        let agreed = Agreed::These(books.trust(address, &digest, &said)?);
         let trusted = [Trusted { agreed, ..trusted }];
         reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
         Ok(())
     })?;
-    let folder = Some(pin.folder);
-    note(home, &settings.config, [(show::name(status), folder, pin.digest)]);
+    note(home, &settings.config, [(show::name(status), folder, digest)]);
     if ui.json {
         return ui.json(&json!({ "trusted": [show::to_json(status, ready)] }));
     }
@@ -306,7 +308,7 @@ async fn project(
     let digest = text.as_deref().map(|text| plugin::digest(text.as_bytes()).to_string());
     let trusted: Vec<Trusted> = ready
         .iter()
-        .map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
+        .filter_map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
         .collect();
     let record = Project::of(folder, digest.clone());
     decide(home, global, &settings.config.limits, |books| {
@@ -318,8 +320,8 @@ async fn project(
         books.lock().trust_project(record);
         Ok(())
     })?;
-    let plugins = trusted.iter().map(|Trusted { pin, .. }| {
-        (format!("plugin:{}", pin.id), Some(pin.folder.clone()), pin.digest.clone())
+    let plugins = trusted.iter().map(|Trusted { source, digest, .. }| {
+        (source.to_string(), source.folder().map(Path::to_owned), digest.clone())
     });
     let file = digest.iter().map(|digest| (file.display().to_string(), None, digest.clone()));
     note(home, &settings.config, plugins.chain(file));
@@ -395,18 +397,15 @@ fn note(
     }
 }
 
-fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Trusted {
-    let (folder, id) = match &status.source {
-        Some(SourceId::Plugin { id, folder }) => (folder.clone(), id.to_string()),
-        _ => (PathBuf::new(), String::new()),
-    };
-    let digest = ready.facts.digest.to_string();
-    Trusted {
-        pin: Pin { folder, id, digest },
-        bytes: reload::kept(ready.packed.as_ref(), status.path.clone()),
+/// A definition that is to be trusted, if it is of something that can be.
+fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Option<Trusted> {
+    Some(Trusted {
+        source: status.source.clone()?,
+        digest: ready.facts.digest.to_string(),
+        bytes: ready.bytes.clone(),
         agreed,
         outline: ready.outline.clone(),
-    }
+    })
 }
 
 /// Asks the person at the terminal, unless they have said so already.

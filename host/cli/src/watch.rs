@@ -147,10 +147,10 @@ impl Source<'_> {
         });
         let tools: Vec<Tool> = tools.collect();
         let plugin = |status: &SourceStatus| {
-            let shown = problem::shown(&status.path);
+            let shown = problem::location(&status.location);
             Plugin {
                 source: status.source.as_ref().map_or(shown, ToString::to_string),
-                path: status.path.display().to_string(),
+                path: status.location.to_string(),
                 digest: status.state.as_ref().ok().map(|ready| ready.facts.digest.to_string()),
                 state: problem::state(&host, status),
                 tools: status.source.as_ref().and_then(|id| counts.get(id)).copied().unwrap_or(0),

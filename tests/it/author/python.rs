@@ -15,7 +15,7 @@ pub(crate) async fn refused(scripts: &[(&str, &str)], expected: &Expect) {
     let statuses = host.loaded().await;
     let mut said = String::new();
     for (name, _) in scripts {
-        let status = statuses.iter().find(|status| status.path.ends_with(name));
+        let status = statuses.iter().find(|status| status.location.ends_with(name));
         said += &format!("{name}: {}\n", shown(status.expect("a status"), &host));
     }
     expected.assert_eq(&said);
@@ -89,7 +89,7 @@ async fn a_script_that_takes_too_long_to_load_is_stopped() {
     let statuses = host.loaded().await;
     for (file, expected) in [("endless.py", said), ("asleep.py", said), ("fine.py", "tools: fine")]
     {
-        let status = statuses.iter().find(|status| status.path.ends_with(file));
+        let status = statuses.iter().find(|status| status.location.ends_with(file));
         assert_eq!(shown(status.expect("a status"), &host), expected);
     }
 }

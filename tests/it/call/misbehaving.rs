@@ -52,7 +52,8 @@ async fn the_other_works(host: &Host) {
 async fn loads(limits: &str, bytes: Vec<u8>, expected: &str, usage: &str) {
     let (_lab, host) = host(limits, bytes).await;
     let statuses = host.loaded().await;
-    let status = statuses.iter().find(|status| status.path.ends_with("x.wasm")).expect("a status");
+    let status =
+        statuses.iter().find(|status| status.location.ends_with("x.wasm")).expect("a status");
     assert_eq!(shown(status, &host), expected);
     assert_eq!(used(status.usage), usage, "{expected}");
     the_other_works(&host).await;

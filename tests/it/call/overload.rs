@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use toolhost::Host;
 use toolhost_core::tool::Outcome;
 use toolhost_core::tool::{CallError, Code, Origin};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::call::hooks;
 use crate::support::{Lab, answer, call, guest, registering};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, CallError, Code, Origin};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::mcp::serve::client::{Client, PATIENCE};
 use crate::support::{Lab, answer, call, guest, made};

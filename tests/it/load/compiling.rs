@@ -12,7 +12,7 @@ use serde_json::json;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::support::{Lab, answer, bundled, guest, registering, script};
 
@@ -28,9 +28,9 @@ async fn compiled(lab: &Lab, compiler: Option<&str>) -> String {
     let settings = HostSettings { cache, compiler, folders, ..lab.settings() };
     let host = Host::start(settings).expect("a host");
     let statuses = host.loaded().await;
-    let status = statuses.iter().find(|status| status.path.ends_with("x.wasm"));
+    let status = statuses.iter().find(|status| status.location.ends_with("x.wasm"));
     match &status.expect("a status").state {
-        Err(failed) => failed.reason.clone(),
+        Err(failed) => failed.to_string(),
         Ok(ready) => format!("loaded {}", ready.facts.name),
     }
 }
@@ -110,7 +110,7 @@ async fn code_bytes_max_violated() {
         HostSettings { cache: Some(lab.home().join("cache")), compiler: None, ..lab.settings() };
     let statuses = Host::start(settings).expect("a host").loaded().await;
     let failed = statuses[0].state.as_ref().expect_err("too large");
-    assert!(failed.reason.contains(message), "{}", failed.reason);
+    assert!(failed.to_string().contains(message), "{failed}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn unknown_needs_and_extensions_are_reported_and_harmless() {
     let host = lab.host().await;
     let statuses = host.loaded().await;
     let ready = statuses[0].state.as_ref().expect("it loads");
-    assert_eq!(ready.facts.extensions, [("vendor.color".to_owned(), "\"red\"".to_owned())]);
+    assert_eq!(ready.facts.extensions(), [("vendor.color".to_owned(), "\"red\"".to_owned())]);
     let kinds: Vec<&str> = ready.needs.iter().map(|need| need.kind.as_str()).collect();
     assert_eq!(kinds, ["http", "teleport", "dirs", "dirs"]);
 }

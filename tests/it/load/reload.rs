@@ -36,7 +36,7 @@ async fn until(host: &Host, what: &str, holds: impl Fn(&Shown) -> bool) {
 }
 
 fn find<'a>(shown: &'a Shown, file: &str) -> Option<&'a SourceStatus> {
-    shown.statuses.iter().find(|status| status.path.ends_with(file))
+    shown.statuses.iter().find(|status| status.location.ends_with(file))
 }
 
 fn digest(shown: &Shown, file: &str) -> Option<Arc<str>> {
@@ -134,7 +134,7 @@ async fn a_broken_build_takes_nothing_away() {
     .await;
     let shown = host.sources().borrow().clone();
     let status = find(&shown, "say.wasm").expect("a status");
-    assert!(status.state.as_ref().is_err_and(|reason| reason.reason.starts_with("truncated")));
+    assert!(status.state.as_ref().is_err_and(|reason| reason.cause.starts_with("truncated")));
     assert!(status.serving().is_some(), "{status:?}");
     assert_eq!(status.status(), Status::Failed);
     assert_eq!(said(&host).await, result("old"));
@@ -170,7 +170,7 @@ async fn examples_are_a_gate() {
     let shown = host.sources().borrow().clone();
     let reason = find(&shown, "say.wasm").and_then(|status| status.state.clone().err());
     assert_eq!(
-        reason.map(|failed| failed.reason).as_deref(),
+        reason.map(|failed| failed.to_string()).as_deref(),
         Some(
             "example 1 of `say`: expected `something else` in the output, which is `new`; correct the tool or its example"
         )
@@ -205,7 +205,7 @@ async fn examples_time_max() {
             status
                 .state
                 .as_ref()
-                .is_err_and(|reason| reason.reason.contains("`examples_time_max` of 100ms"))
+                .is_err_and(|reason| reason.cause.contains("`examples_time_max` of 100ms"))
         })
     })
     .await;

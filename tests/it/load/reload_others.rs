@@ -27,7 +27,7 @@ async fn lasting(lab: &Lab, more: HostSettings) -> Host {
 
 async fn until(host: &Host, file: &str, holds: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
     let mut sources = host.sources();
-    let is_it = |status: &&SourceStatus| status.path.ends_with(file) && holds(status);
+    let is_it = |status: &&SourceStatus| status.location.ends_with(file) && holds(status);
     let found = sources.wait_for(|shown| shown.statuses.iter().any(|status| is_it(&status)));
     match tokio::time::timeout(PATIENCE, found).await {
         Ok(shown) => shown.expect("it runs").statuses.iter().find(is_it).expect("one").clone(),
@@ -194,7 +194,7 @@ async fn a_folder_with_too_many_files_keeps_its_tools() {
         fs::write(lab.plugins().join(format!("{number}.tmp")), "").expect("written");
     }
     until(&host, "plugins", |status| {
-        status.state.as_ref().is_err_and(|failed| failed.reason.contains("`plugin_files_max` of 4"))
+        status.state.as_ref().is_err_and(|failed| failed.cause.contains("`plugin_files_max` of 4"))
     })
     .await;
     assert_eq!(answer(&host, "say", json!({})).await, json!({ "result": "one" }).to_string());

@@ -148,7 +148,7 @@ async fn the_made_seed_is_a_whole_plugin() {
     assert_eq!(lab.status("x.wasm").await, "tools: echo");
     let statuses = lab.host().await.loaded().await;
     let ready = statuses[0].state.as_ref().expect("it loads");
-    assert_eq!((ready.needs.len(), ready.facts.extensions.len()), (1, 1));
+    assert_eq!((ready.needs.len(), ready.facts.extensions().len()), (1, 1));
 }
 
 /// So would a log in which nothing is right; `UPDATE_EXPECT=1` writes another.
@@ -166,7 +166,7 @@ fn the_made_log_is_whole() {
                 by: "cli",
             });
             audit.note(Loaded {
-                path: "/p/plugins/weather.wasm".into(),
+                place: "/p/plugins/weather.wasm".to_owned(),
                 source: None,
                 digest: Some("ab12".into()),
                 origin: Some("project"),

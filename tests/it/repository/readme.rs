@@ -131,12 +131,7 @@ async fn examples_of_all_sdks_lie_in_one_folder() {
     LazyLock::force(&RUNNERS);
     let host = lab.host().await;
     for status in host.loaded().await.iter() {
-        assert!(
-            status.state.is_ok(),
-            "{}: {:?}",
-            status.path.display(),
-            status.state.as_ref().err()
-        );
+        assert!(status.state.is_ok(), "{}: {:?}", status.location, status.state.as_ref().err());
     }
     let catalog = host.catalog();
     let tools = [

@@ -13,7 +13,7 @@ use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Code, Origin};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 use toolhost_state::store::Stores;
 use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::digest;

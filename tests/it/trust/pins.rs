@@ -53,7 +53,7 @@ fn put(lab: &Lab, name: &str, bytes: &[u8]) {
 
 async fn status(host: &Host, name: &str) -> SourceStatus {
     let statuses = host.loaded().await;
-    let found = statuses.iter().find(|status| status.path.ends_with(name));
+    let found = statuses.iter().find(|status| status.location.ends_with(name));
     found.expect("a status").clone()
 }
 

@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::{Folder, SourceStatus};
+use toolhost_sources::folder::Folder;
+use toolhost_sources::reload::SourceStatus;
 use toolhost_state::read::Place;
 
 use crate::sandbox::hostile::by_hand::{ByHand, PATIENCE};
@@ -43,8 +44,8 @@ async fn statuses(lab: &Lab) -> Vec<SourceStatus> {
 /// Why files did not load, by name.
 fn refused(statuses: &[SourceStatus]) -> Vec<(String, String)> {
     let why = |status: &SourceStatus| {
-        let name = status.path.file_name()?.to_string_lossy().into_owned();
-        Some((name, status.state.as_ref().err()?.reason.clone()))
+        let name = status.location.short();
+        Some((name, status.state.as_ref().err()?.to_string()))
     };
     statuses.iter().filter_map(why).collect()
 }

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use toolhost::Host;
 use toolhost::HostSettings;
 use toolhost_core::tool::{Call, Code, Outcome, SourceId};
+use toolhost_sources::driver::Location;
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 use toolhost_wasm::digest;
 
@@ -386,9 +387,10 @@ impl Churn {
             return Err(format!("the catalog has {other:?} instead of {lost:?}"));
         }
         let statuses = self.sources.borrow().statuses.clone();
-        let paths: BTreeSet<PathBuf> = statuses.iter().map(|status| status.path.clone()).collect();
-        let files: BTreeSet<PathBuf> =
-            self.plugins.keys().map(|id| self.folder.join(file(*id))).collect();
+        let paths: BTreeSet<Location> =
+            statuses.iter().map(|status| status.location.clone()).collect();
+        let files = self.plugins.keys().map(|id| Location::File(self.folder.join(file(*id))));
+        let files: BTreeSet<Location> = files.collect();
         if paths != files || statuses.len() != files.len() {
             return Err(format!("there are statuses of {paths:?}, and the files {files:?}"));
         }
@@ -468,7 +470,7 @@ fn says(outcome: &Outcome, text: &str) -> bool {
 
 fn find(shown: &Shown, id: usize) -> Option<&SourceStatus> {
     let file = file(id);
-    shown.statuses.iter().find(|status| status.path.ends_with(&file))
+    shown.statuses.iter().find(|status| status.location.ends_with(&file))
 }
 
 /// The file itself serves.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use toolhost::HostSettings;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Origin;
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 
 use crate::Options;
 use crate::churn::{Churn, PLUGINS, Seen, Step, Taken};

@@ -79,7 +79,7 @@ async fn waiting(
 ) -> Result<Option<SourceStatus>, Failure> {
     let host = loaded_anew(ui, settings).await?;
     let statuses = host.loaded().await;
-    let status = statuses.iter().find(|status| status.path == path);
+    let status = statuses.iter().find(|status| status.location.is(path));
     let waits = |status: &&SourceStatus| {
         let pending = status.state.as_ref().ok().and_then(|ready| ready.pending.as_ref());
         pending.is_some_and(|pending| pending.repair.is_none() && pending.suspicions.is_empty())
@@ -117,7 +117,7 @@ impl There {
     }
 
     fn ask(&self, ui: &Ui, waits: &SourceStatus, yes: bool) -> Result<(), Failure> {
-        let path = waits.path.display();
+        let path = &waits.location;
         ui.line(&format!(
             "{path} is not what was trusted with what it was granted: {}",
             self.in_words().join("; ")

@@ -51,7 +51,7 @@ impl Told {
         if let Some(twin) = &ready.same_as {
             ui::error_line(&format!(
                 "{name}: not counted, {} has the same bytes; remove one of them",
-                twin.display()
+                twin
             ));
             return Ok(false);
         }

@@ -271,7 +271,7 @@ pub(super) async fn wait_for(host: &Host, path: &Path, time_max: Duration) -> Op
             // It is not even tried: its name is none, or others have it.
             None => status.state.is_err(),
         };
-        status.path == path && !status.loading && is_tried
+        status.location.is(path) && !status.loading && is_tried
     };
     let found = async {
         loop {

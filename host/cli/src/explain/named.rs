@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::source::{listed, place};
+use super::source::{listed, made, place};
 use super::{Section, View};
 use crate::inspect::need_line;
-use crate::problem::{shown, state};
+use crate::problem::{location, state};
 use toolhost_core::tool::SourceId;
 use toolhost_sources::reload::SourceStatus;
 
@@ -44,11 +44,10 @@ fn id(status: &SourceStatus) -> Option<String> {
 
 /// By its id, by what `list` shows, by the words that commands take, or by its file.
 fn is_called(status: &SourceStatus, name: &str) -> bool {
-    let file = status.path.file_name().and_then(|file| file.to_str());
     id(status).is_some_and(|id| name == id || name.strip_prefix("plugin:") == Some(&*id))
         || status.words == name
-        || file == Some(name)
-        || shown(&status.path) == name
+        || status.location.short() == name
+        || location(&status.location) == name
 }
 
 fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
@@ -60,9 +59,9 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
     let ready = status.kept.as_deref().or(status.state.as_ref().ok());
     match ready {
         Some(ready) => {
-            steps.insert(0, ("file", format!("{} ({})", shown(&status.path), place(ready))));
+            steps.insert(0, ("file", format!("{} ({})", location(&status.location), place(ready))));
         }
-        None => steps.insert(0, ("file", shown(&status.path))),
+        None => steps.insert(0, ("file", location(&status.location))),
     }
     match &status.state {
         Err(failed) => steps.push(("why", failed.to_string())),
@@ -76,8 +75,7 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
     if let Some(ready) = ready {
         let facts = &ready.facts;
         steps.push(("digest", format!("sha256:{}", facts.digest)));
-        let built =
-            format!("{} {}, built for contract {}", facts.name, facts.version, facts.contract);
+        let built = made(facts);
         steps.push(("plugin", built));
         if let Some(report) = status.source.as_ref().and_then(|source| view.catalog.report(source))
         {

@@ -2,9 +2,10 @@
 
 use super::{Section, View};
 use crate::inspect::need_line;
-use crate::problem::shown;
+use crate::problem::location;
 use toolhost_core::tool::{Need, Origin, SourceId};
 use toolhost_kernel::registry::SourceReport;
+use toolhost_sources::driver::SourceFacts;
 use toolhost_sources::reload::{Ready, SourceStatus};
 
 /// The sources that declare the tool, whoever of them has the name; and copies of their files.
@@ -37,7 +38,7 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     let source = status.source.as_ref()?;
     let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
     let mut steps = vec![
-        ("file", format!("{} ({})", shown(&status.path), place(ready))),
+        ("file", format!("{} ({})", location(&status.location), place(ready))),
         ("digest", format!("sha256:{}", ready.facts.digest)),
     ];
     if status.kept.is_some() {
@@ -50,15 +51,15 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     }
     if let Some(twin) = &ready.same_as {
         // A copy counts as what it is a copy of.
-        let twin_status = view.sources.iter().find(|status| status.path == *twin)?;
+        let twin_status = view.sources.iter().find(|status| status.location == *twin)?;
         declares(view, twin_status.source.as_ref()?).then_some(())?;
-        steps.push(("not counted", format!("{} is the same plugin", shown(twin))));
+        steps.push(("not counted", format!("{} is the same plugin", location(twin))));
         return Some(Section { title: source.to_string(), steps });
     }
     let report = view.catalog.report(source)?;
     declares(view, source).then_some(())?;
     let facts = &ready.facts;
-    let built = format!("{} {}, built for contract {}", facts.name, facts.version, facts.contract);
+    let built = made(facts);
     steps.push(("plugin", built));
     let replaced = report.replaced.contains(view.name);
     match left_out(view, report) {
@@ -96,6 +97,12 @@ fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static s
     let steps = [("asks for", listed(asks)), ("granted", listed(grants))];
     let idle = ready.grants.iter().map(|reason| ("gives nothing", reason.clone()));
     steps.into_iter().chain(idle.collect::<Vec<_>>())
+}
+
+/// What a definition says of itself.
+pub(super) fn made(facts: &SourceFacts) -> String {
+    let contract = facts.contract().map(|contract| format!(", built for contract {contract}"));
+    format!("{} {}{}", facts.name, facts.version, contract.unwrap_or_default())
 }
 
 /// Texts in one line.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{BUILT_FROM, Home, variable};
-use toolhost_sources::reload::Folder;
+use toolhost_sources::folder::Folder;
 use toolhost_wasm::DirectoryRules;
 use toolhost_wasm::script::Language;
 

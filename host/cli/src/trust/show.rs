@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::inspect::{need_json, need_line};
-use crate::problem::shown;
+use crate::problem::{location, shown};
 use crate::ui::Ui;
 use toolhost_core::text;
 use toolhost_core::text::suspect::visible;
@@ -18,7 +18,7 @@ use toolhost_state::config::{PluginConfig, ServerConfig, Update};
 pub(super) fn name(status: &SourceStatus) -> String {
     match &status.source {
         Some(source) => source.to_string(),
-        None => shown(&status.path),
+        None => location(&status.location),
     }
 }
 
@@ -30,11 +30,12 @@ pub(crate) fn plugin(
     ready: &Ready,
 ) -> Result<(), Failure> {
     let line = |text: String| ui.line(&text::one_line(&text));
-    line(format!("{}: {}", name(status), shown(&status.path)))?;
+    line(format!("{}: {}", name(status), location(&status.location)))?;
     let facts = &ready.facts;
     let (title, version) = (visible(&facts.name), visible(&facts.version));
     line(format!("  digest   sha256:{}", facts.digest))?;
-    line(format!("  made as  {title} {version}, {} bytes", facts.bytes))?;
+    let bytes = facts.plugin.as_ref().map(|plugin| format!(", {} bytes", plugin.bytes));
+    line(format!("  made as  {title} {version}{}", bytes.unwrap_or_default()))?;
     let tools: Vec<&str> = ready.outline.tools.keys().map(String::as_str).collect();
     line(format!("  tools    {}", some(&tools.join(", "))))?;
     let needs: Vec<String> = ready.needs.iter().map(|need| visible(&need_line(need))).collect();
@@ -131,7 +132,7 @@ pub(super) fn to_json(status: &SourceStatus, ready: &Ready) -> Value {
     let pending = ready.pending.as_ref();
     json!({
         "source": name(status),
-        "file": shown(&status.path),
+        "file": location(&status.location),
         "digest": format!("sha256:{}", ready.facts.digest),
         "needs": ready.needs.iter().map(need_json).collect::<Vec<_>>(),
         "suspicions": pending.map(|pending| pending.suspicions.clone()).unwrap_or_default(),

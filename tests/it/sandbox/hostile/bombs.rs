@@ -33,10 +33,10 @@ async fn compiled(limits: &str, plugins: &[Vec<u8>]) -> (Vec<Result<(), String>>
     let settings = HostSettings { cache: Some(cache.clone()), ..lab.settings() };
     let host = Host::start(settings).expect("a host");
     let mut statuses = host.loaded().await.to_vec();
-    statuses.retain(|status| !status.path.ends_with("other.wasm"));
+    statuses.retain(|status| !status.location.ends_with("other.wasm"));
     assert_eq!(answer(&host, "others", json!({})).await, r#"{"content":[]}"#);
-    let became = |state: &Result<_, toolhost_sources::reload::Failed>| {
-        state.as_ref().map(|_| ()).map_err(|failed| failed.reason.clone())
+    let became = |state: &Result<_, toolhost_sources::driver::Failed>| {
+        state.as_ref().map(|_| ()).map_err(ToString::to_string)
     };
     let states = statuses.iter().map(|status| became(&status.state)).collect();
     let kept = fs::read_dir(cache.join("untrusted")).expect("a cache").flatten();

@@ -144,7 +144,8 @@ pub(crate) async fn strike(limits: &str, bytes: &[u8], arguments: Value, expecte
 pub(crate) async fn loads(limits: &str, bytes: &[u8]) -> String {
     let (_lab, host) = host(limits, bytes).await;
     let statuses = host.loaded().await;
-    let status = statuses.iter().find(|status| status.path.ends_with("x.wasm")).expect("a status");
+    let status =
+        statuses.iter().find(|status| status.location.ends_with("x.wasm")).expect("a status");
     the_other_works(&host).await;
     crate::support::shown(status, &host)
 }

@@ -275,9 +275,10 @@ async fn loaded(lab: Lab, files: &[(&str, Vec<u8>)]) -> (Lab, Host, Vec<(String,
     let host = tokio::time::timeout(PATIENCE, lab.host()).await.expect("it ends");
     let mut said = Vec::new();
     for status in host.loaded().await.iter() {
-        let name = status.path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let name = status.location.short();
+        let name = name.split('.').next().unwrap_or_default().to_owned();
         let shown = match &status.state {
-            Err(failed) => failed.reason.clone(),
+            Err(failed) => failed.to_string(),
             Ok(_) => "it loads".to_owned(),
         };
         assert!(!shown.chars().any(char::is_control), "{name}: {shown:?}");

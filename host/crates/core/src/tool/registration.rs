@@ -1,7 +1,7 @@
 //! What a source publishes at once: its tools, its needs, and what was left out and why.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,21 @@ pub enum SourceId {
     },
     /// An MCP server, by its name in the configuration.
     Mcp(String),
+}
+
+impl SourceId {
+    /// Of a plugin: its id, and the folder it lies in.
+    pub fn plugin(&self) -> Option<(&PluginId, &Path)> {
+        match self {
+            SourceId::Plugin { id, folder } => Some((id, folder)),
+            SourceId::Builtin | SourceId::Mcp(_) => None,
+        }
+    }
+
+    /// The folder that a plugin lies in.
+    pub fn folder(&self) -> Option<&Path> {
+        self.plugin().map(|(_, folder)| folder)
+    }
 }
 
 impl fmt::Display for SourceId {

@@ -3,13 +3,13 @@
 #![expect(deprecated, reason = "clients of the older era hear of failures in no other way")]
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::{Peer, RoleServer};
 use serde_json::json;
 
 use toolhost_core::text;
+use toolhost_sources::driver::Location;
 use toolhost_sources::reload::{Shown, SourceStatus};
 
 /// Characters of one message.
@@ -18,7 +18,7 @@ const CHARS_MAX: usize = 1_000;
 /// What was told already.
 #[derive(Default)]
 pub(super) struct Notifications {
-    told: HashMap<PathBuf, Option<String>>,
+    told: HashMap<Location, Option<String>>,
 }
 
 impl Notifications {
@@ -27,11 +27,11 @@ impl Notifications {
         let mut news = Vec::new();
         for status in shown.statuses.iter().filter(|status| !status.loading) {
             let problem = problem(status);
-            let before = self.told.insert(status.path.clone(), problem.clone());
+            let before = self.told.insert(status.location.clone(), problem.clone());
             if before.as_ref() == Some(&problem) {
                 continue;
             }
-            let name = name(&status.path);
+            let name = status.location.short();
             match problem {
                 Some(problem) => news.push((true, format!("{name}: {problem}"))),
                 None if before.is_some_and(|before| before.is_some()) => {
@@ -40,7 +40,8 @@ impl Notifications {
                 None => {}
             }
         }
-        self.told.retain(|path, _| shown.statuses.iter().any(|status| status.path == *path));
+        self.told
+            .retain(|location, _| shown.statuses.iter().any(|status| status.location == *location));
         news
     }
 }
@@ -93,28 +94,25 @@ fn problem(status: &SourceStatus) -> Option<String> {
     }
 }
 
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use toolhost_core::tool::Usage;
-    use toolhost_sources::reload::Failed;
-    use toolhost_wasm::Phase;
+    use toolhost_sources::driver::{Failed, Phase};
 
     #[test]
     fn a_failure_is_told_once() {
         let shown = |reason: &str, loading: bool| {
-            let path = PathBuf::from("/p/say.wasm");
-            let state = Err(Failed { phase: Phase::Compile, reason: reason.to_owned() });
+            let location = Location::File("/p/say.wasm".into());
+            let state =
+                Err(Failed { phase: Phase::Compile, cause: reason.to_owned(), repair: None });
             let usage = Usage::default();
             let (words, source) = ("say".to_owned(), None);
+            let (read, kept) = (None, None);
             let status =
-                SourceStatus { path, source, words, state, loading, read: None, kept: None, usage };
+                SourceStatus { source, location, words, state, loading, read, kept, usage };
             Shown {
                 started: true,
                 settled: true,

@@ -3,13 +3,12 @@
 //! is remembered which names they have; the others might have any.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
-use super::Remembered;
 use super::recorded::Recalled;
-use super::scan::Found;
 use super::source::Source;
 use super::trust_policy::Case;
+use crate::driver::Found;
+use crate::remembered::Remembered;
 use toolhost_core::tool::{Origin, SourceId, ToolName};
 use toolhost_kernel::registry::{self, Catalog, Owners};
 use toolhost_policy::capability::{self, HookGrant};
@@ -19,7 +18,6 @@ use toolhost_wasm::{LoadAs, Standing};
 /// A plugin that was not loaded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Coming {
-    source: SourceId,
     origin: Origin,
     rank: usize,
     /// Its names as a reader takes them, if these are known.
@@ -33,50 +31,40 @@ struct Coming {
 /// Which plugins are yet to come, and what they could have to do with a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arriving {
-    coming: BTreeMap<PathBuf, Coming>,
+    coming: BTreeMap<SourceId, Coming>,
     /// Origin and rank of those that are there.
     there: BTreeMap<SourceId, (Origin, usize)>,
     owners: Owners,
 }
 
 impl Arriving {
-    /// Looks at all files.
+    /// Looks at all sources.
     pub(super) fn of(
-        sources: &BTreeMap<PathBuf, Source>,
+        sources: &BTreeMap<SourceId, Source>,
         config: &Config,
         remembered: &Remembered,
     ) -> Arriving {
         let (mut coming, mut there) = (BTreeMap::new(), BTreeMap::new());
-        for (path, source) in sources {
+        for (id, source) in sources {
             let case = Case::new(&source.found, config, remembered);
-            let candidate = &source.found.candidate;
-            let id =
-                SourceId::Plugin { id: candidate.id.clone(), folder: candidate.folder.clone() };
             let digest = source.load_as.digest.get().or(source.looks_like.as_ref());
-            let is_bundled = |digest: &str| {
-                let key = (candidate.id.to_string(), digest.to_owned());
-                remembered.bundled.contains_key(&key)
-            };
             // As long as its bytes are not known, they may be those of a bundled plugin.
             let bundled = match digest {
-                Some(digest) => is_bundled(digest),
-                None => {
-                    remembered.bundled.keys().any(|(known, _)| *known == *candidate.id.as_str())
-                }
+                Some(digest) => case.is_bundled(digest),
+                None => remembered.bundled_digests(id).next().is_some(),
             };
             let origin = if bundled { Origin::Bundled } else { source.found.origin };
             let rank = source.found.rank;
             if source.file.is_some() && !source.is_awaited {
-                there.insert(id, (origin, rank));
+                there.insert(id.clone(), (origin, rank));
                 continue;
             }
             let build = case.known.and_then(|known| known.build.as_ref());
             let build =
                 build.filter(|build| digest.is_some_and(|digest| **digest == *build.digest));
             coming.insert(
-                path.clone(),
+                id.clone(),
                 Coming {
-                    source: id,
                     origin,
                     rank,
                     names: source
@@ -102,8 +90,8 @@ impl Arriving {
         !is_there || !self.waited_for(tool, catalog).is_empty()
     }
 
-    /// The files that a call waits for of a tool which the catalog has.
-    pub(super) fn waited_for(&self, tool: &str, catalog: &Catalog) -> Vec<PathBuf> {
+    /// The sources that a call waits for of a tool which the catalog has.
+    pub(super) fn waited_for(&self, tool: &str, catalog: &Catalog) -> Vec<SourceId> {
         let holder = catalog.find(tool).map(|entry| &entry.source);
         let name = ToolName::new(tool).ok();
         let turn = |source: &SourceId, origin: Origin, rank: usize| {
@@ -114,8 +102,8 @@ impl Arriving {
             let (origin, rank) = self.there.get(source).copied()?;
             turn(source, origin, rank)
         });
-        let matters = |coming: &Coming| {
-            let Coming { source, origin, rank, names, hooks, may_override } = coming;
+        let matters = |source: &SourceId, coming: &Coming| {
+            let Coming { origin, rank, names, hooks, may_override } = coming;
             let covers = hooks.iter().any(|hook| capability::fits(&hook.tools, tool));
             let skeleton = name.as_ref().map(ToolName::skeleton);
             let may_have = match (names, &skeleton) {
@@ -128,23 +116,23 @@ impl Arriving {
             });
             covers || may_have && (comes_first || *may_override)
         };
-        let found = self.coming.iter().filter(|(_, coming)| matters(coming));
-        found.map(|(path, _)| path.clone()).collect()
+        let found = self.coming.iter().filter(|(source, coming)| matters(source, coming));
+        found.map(|(source, _)| source.clone()).collect()
     }
 }
 
-/// The files that a call of a tool begins with: guards that cover it, and plugins that had it before;
+/// The sources that a call of a tool begins with: guards that cover it, and plugins that had it before;
 /// or, if nobody is known to have it, all that are not a project's.
 pub(super) fn begin_with(
     tool: &str,
     is_there: bool,
-    sources: &BTreeMap<PathBuf, Source>,
+    sources: &BTreeMap<SourceId, Source>,
     config: &Config,
     remembered: &Remembered,
-) -> Vec<PathBuf> {
+) -> Vec<SourceId> {
     let skeleton = ToolName::new(tool).ok().map(|name| name.skeleton());
     let (mut found, mut rest, mut is_known) = (Vec::new(), Vec::new(), is_there);
-    for (path, source) in sources {
+    for (id, source) in sources {
         let case = Case::new(&source.found, config, remembered);
         let build = case.known.and_then(|known| known.build.as_ref());
         let names = build.and_then(|build| build.outline.names()).unwrap_or_default();
@@ -153,9 +141,9 @@ pub(super) fn begin_with(
             is_recalled || skeleton.as_ref().is_some_and(|skeleton| names.contains(skeleton));
         is_known |= has_it;
         if has_it || case.hooks().any(|hook| capability::fits(&hook.tools, tool)) {
-            found.push(path.clone());
+            found.push(id.clone());
         } else if source.found.origin != Origin::Project {
-            rest.push(path.clone());
+            rest.push(id.clone());
         }
     }
     if !is_known {
@@ -164,11 +152,11 @@ pub(super) fn begin_with(
     found
 }
 
-/// As whose the plugin of a file is loaded.
+/// As whose a source is loaded.
 pub(super) fn load_as(found: &Found, remembered: &Remembered) -> LoadAs {
-    let candidate = &found.candidate;
     let is_trusted = || {
-        let within = candidate.folder.ancestors().take(2);
+        let within =
+            found.source.folder().into_iter().flat_map(|folder| folder.ancestors().take(2));
         within.into_iter().any(|folder| remembered.lock.project(folder).is_some())
     };
     let standing = match found.origin {
@@ -176,9 +164,8 @@ pub(super) fn load_as(found: &Found, remembered: &Remembered) -> LoadAs {
         Origin::Project | Origin::Mcp if is_trusted() => Standing::Project,
         Origin::Project | Origin::Mcp => Standing::Untrusted,
     };
-    let id = candidate.id.as_str();
-    let bundled = remembered.bundled_digests(&candidate.id);
-    let known = remembered.plugin(&candidate.folder, id);
+    let bundled = remembered.bundled_digests(&found.source);
+    let known = remembered.source(&found.source);
     let trusted = known.and_then(|known| known.trusted.clone());
     LoadAs {
         standing,

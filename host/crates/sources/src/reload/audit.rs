@@ -1,15 +1,16 @@
-//! What the audit log is told of loads: one line for each file.
+//! What the audit log is told of loads: one line for each source.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{Failed, Ready, Shown, SourceStatus};
-use toolhost_core::tool::{Origin, SourceId};
+use super::{Ready, Shown, SourceStatus};
+use crate::driver::{Failed, Location};
+use toolhost_core::tool::Origin;
 use toolhost_kernel::registry::Catalog;
 use toolhost_state::audit::{Audit, Loaded, Trusted};
 
-/// Notes what became of files that were loaded; `catalog` has what was published of them.
+/// Notes what became of sources that were loaded; `catalog` has what was published of them.
 pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
     if !audit.is_on() {
         return;
@@ -17,11 +18,11 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
     for status in statuses {
         let source = status.source.clone();
         let ready = status.state.as_ref().ok();
-        // Of two files with the same bytes, one counts.
+        // Of two with the same bytes, one counts.
         let counts = ready.is_some_and(|ready| ready.same_as.is_none());
         let report = source.as_ref().filter(|_| counts).and_then(|source| catalog.report(source));
         audit.note(Loaded {
-            path: status.path.clone(),
+            place: status.location.to_string(),
             source,
             digest: ready.map(|ready| ready.facts.digest.clone()),
             origin: ready.map(|ready| in_a_word(ready.origin)),
@@ -34,10 +35,7 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
         if let (Some(source), Some(ready)) = (&status.source, ready)
             && let Some(rule) = ready.trusted_by
         {
-            let folder = match source {
-                SourceId::Plugin { folder, .. } => Some(folder.clone()),
-                _ => None,
-            };
+            let folder = source.folder().map(Path::to_owned);
             let (what, digest) = (source.to_string(), ready.facts.digest.to_string());
             audit.note(Trusted { what, folder, digest, by: rule.word() });
         }
@@ -56,8 +54,8 @@ fn in_a_word(origin: Origin) -> &'static str {
 
 /// Statuses that say something new, for the audit log; all, if what was before was not told.
 pub(super) fn news(before: &Shown, statuses: &[SourceStatus], was_told: bool) -> Vec<SourceStatus> {
-    let known: HashMap<&PathBuf, &SourceStatus> =
-        before.statuses.iter().map(|status| (&status.path, status)).collect();
+    let known: HashMap<&Location, &SourceStatus> =
+        before.statuses.iter().map(|status| (&status.location, status)).collect();
     let told = |status: &SourceStatus| {
         let digest = |ready: &Ready| Arc::clone(&ready.facts.digest);
         let state = status.state.as_ref().map(|ready| (digest(ready), ready.pending.clone()));
@@ -66,7 +64,7 @@ pub(super) fn news(before: &Shown, statuses: &[SourceStatus], was_told: bool) ->
     let is_news = |status: &&SourceStatus| {
         !status.loading
             && (!was_told
-                || known.get(&status.path).is_none_or(|known| told(known) != told(status)))
+                || known.get(&status.location).is_none_or(|known| told(known) != told(status)))
     };
     statuses.iter().filter(is_news).cloned().collect()
 }

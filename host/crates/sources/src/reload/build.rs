@@ -1,37 +1,36 @@
-//! A build in memory, with what is worked out of it once.
+//! A definition in memory, with what is worked out of it once.
 
 use std::sync::{Arc, OnceLock};
 
-use super::trust_policy;
+use crate::driver::LoadedSource;
 use toolhost_policy::diff::Surface;
-use toolhost_wasm::Loaded;
 
-/// A build that was loaded, or is published from its record.
+/// A definition that was loaded, or is published from its record.
 #[derive(Clone)]
 pub(super) struct Build {
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedSource,
     /// What it declares.
     pub(super) surface: Arc<Surface>,
     suspect: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Build {
-    pub(super) fn new(loaded: Loaded) -> Build {
-        let surface = Arc::new(trust_policy::surface(&loaded));
+    pub(super) fn new(loaded: LoadedSource) -> Build {
+        let surface = Arc::new(loaded.surface());
         Build { loaded, surface, suspect: Arc::default() }
     }
 
-    /// The same, of a build whose texts were looked at when it was recorded.
-    pub(super) fn recorded(loaded: Loaded, suspect: Vec<String>) -> Build {
+    /// The same, of a definition whose texts were looked at when it was recorded.
+    pub(super) fn recorded(loaded: LoadedSource, suspect: Vec<String>) -> Build {
         Build { suspect: Arc::new(OnceLock::from(suspect)), ..Build::new(loaded) }
     }
 
     /// The suspect texts for which it waits, a line each.
     pub(super) fn suspect(&self) -> &[String] {
-        self.suspect.get_or_init(|| trust_policy::suspect(&self.loaded))
+        self.suspect.get_or_init(|| self.loaded.suspect())
     }
 
     pub(super) fn digest(&self) -> &Arc<str> {
-        &self.loaded.facts.digest
+        self.loaded.digest()
     }
 }

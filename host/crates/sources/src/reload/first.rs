@@ -1,12 +1,11 @@
 //! Loads for one call, where everything is loaded once: what the call waits for, and nothing else.
 
-use std::path::PathBuf;
-
 use super::arriving::{self, Arriving};
-use super::reloader::Reloader;
 use super::source::Source;
+use super::supervisor::Supervisor;
+use toolhost_core::tool::SourceId;
 
-impl Reloader {
+impl Supervisor {
     /// Loads what a call of this tool waits for and nothing else, if the tool is there then.
     pub(super) async fn load_first(&mut self, tool: &str) -> bool {
         let is_there = self.parts.registry.current().find(tool).is_some();
@@ -30,7 +29,7 @@ impl Reloader {
                     }
                 }
             }
-            // A file that is no plugin by its name alone takes no work.
+            // What is not even tried takes no work.
             self.publish().await;
             wanted = self.waited_for(tool).await;
         }
@@ -47,7 +46,7 @@ impl Reloader {
         self.parts.registry.current().find(tool).is_some()
     }
 
-    /// Tells whether a file was read that registers the tool.
+    /// Tells whether a source was loaded that registers the tool.
     fn is_loaded(&self, tool: &str) -> bool {
         let registers = |source: &Source| {
             let Some(Ok(build)) = &source.file else { return false };
@@ -56,16 +55,16 @@ impl Reloader {
         self.sources.values().any(registers)
     }
 
-    /// What a call of this tool waits for yet. Files that might matter are read first, since most have
+    /// What a call of this tool waits for yet. Those that might matter are read first, since most have
     /// not changed since it was remembered which names they have.
-    async fn waited_for(&mut self, tool: &str) -> Vec<PathBuf> {
+    async fn waited_for(&mut self, tool: &str) -> Vec<SourceId> {
         let catalog = self.parts.registry.current();
         if catalog.find(tool).is_none() {
             return Vec::new();
         }
-        let arriving = |of: &Reloader| Arriving::of(&of.sources, &of.config, &of.remembered);
-        for path in arriving(self).waited_for(tool, &catalog) {
-            let Some(source) = self.sources.get_mut(&path) else { continue };
+        let arriving = |of: &Supervisor| Arriving::of(&of.sources, &of.config, &of.remembered);
+        for id in arriving(self).waited_for(tool, &catalog) {
+            let Some(source) = self.sources.get_mut(&id) else { continue };
             if source.looks_like.is_some()
                 || source.load_as.digest.get().is_some() && source.busy.is_some()
             {
@@ -74,8 +73,8 @@ impl Reloader {
             if source.busy.is_none() {
                 source.load_as = arriving::load_as(&source.found, &self.remembered);
             }
-            let (candidate, load_as) = (&source.found.candidate, &source.load_as);
-            if let Ok(digest) = self.parts.loader.digest(candidate, load_as).await {
+            let (found, load_as) = (&source.found, &source.load_as);
+            if let Some(digest) = source.driver.digest(found, load_as).await {
                 source.load_as.digest.get_or_init(|| digest);
             }
         }

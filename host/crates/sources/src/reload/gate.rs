@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::driver::LoadedSource;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Caller, Code, Example, Invocation, Meter, Tool, fits};
-use toolhost_wasm::Loaded;
 
 /// Whether the examples of a changed build are run before it serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Gate {
 ///
 /// # Cancel safety
 /// Dropping the future stops the example that runs.
-pub(super) async fn pass(loaded: &Loaded, limits: &Limits) -> Result<(), String> {
+pub(super) async fn pass(loaded: &LoadedSource, limits: &Limits) -> Result<(), String> {
     let time_max = limits.examples_time_max;
     let all = async {
         for tool in &loaded.registration.tools {

@@ -1,13 +1,14 @@
 //! After loading: what was seen is remembered, and builds that are in order are kept, so that a
 //! later build that is broken or waits does not take a working tool away.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::Remembered;
+use crate::remembered::Remembered;
 use toolhost_core::limits::Limits;
-use toolhost_core::tool::{PluginId, SourceId, ToolName};
+use toolhost_core::tool::{SourceId, ToolName};
 use toolhost_kernel::registry::Catalog;
 use toolhost_policy::diff::Outline;
 use toolhost_state::store::{Builds, Kept, Worth};
@@ -15,14 +16,13 @@ use toolhost_state::trust_store::{
     self, Agreed, Known, Lock, LockError, NamesOfFolders, Owner, Pin,
 };
 
-/// What a load has shown of one plugin.
+/// What a load has shown of one source.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    pub(super) folder: PathBuf,
-    pub(super) id: PluginId,
+    pub(super) source: SourceId,
     /// It lies in a project, and nobody has vouched for it.
     pub(super) of_stranger: bool,
-    /// The file's build, if it is in order and not known yet as the last one.
+    /// Its present definition, if that is in order and not known yet as the last one.
     pub(super) build: Option<NewBuild>,
     /// The names it has, as a reader takes them; none for bundled plugins, which come first
     /// anyway.
@@ -32,7 +32,8 @@ pub(super) struct Seen {
 /// A build that is in order.
 #[derive(Clone, Debug)]
 pub(super) struct NewBuild {
-    pub(super) bytes: Kept,
+    /// To be kept, if it is made of bytes.
+    pub(super) bytes: Option<Kept>,
     pub(super) digest: Arc<str>,
     pub(super) outline: Outline,
     /// The operator's rule trusts it from now on.
@@ -64,7 +65,7 @@ pub(super) fn remember(
 ) -> Result<Option<Lock>, LockError> {
     let Some(state) = &remembered.state else { return Ok(None) };
     let is_known = |seen: &Seen| {
-        let known = remembered.plugin(&seen.folder, seen.id.as_str());
+        let known = remembered.source(&seen.source);
         seen.build.is_none()
             && seen.names.is_empty()
             && known.is_some_and(|known| known.of_stranger == seen.of_stranger)
@@ -78,9 +79,10 @@ pub(super) fn remember(
         return Ok(None);
     }
     let (builds, mut kept) = (Builds::new(state), BTreeSet::new());
-    for Seen { build, id, .. } in seen {
+    for Seen { build, source, .. } in seen {
         let Some(build) = build else { continue };
-        if is_kept(&builds, &build.bytes, &build.digest, id.as_str()) {
+        let Some(bytes) = &build.bytes else { continue };
+        if is_kept(&builds, bytes, &build.digest, source) {
             kept.insert(&*build.digest);
         }
     }
@@ -95,9 +97,9 @@ pub(super) fn remember(
 }
 
 /// Keeps a build; where that cannot be, says so.
-fn is_kept(builds: &Builds, bytes: &Kept, digest: &str, id: &str) -> bool {
+fn is_kept(builds: &Builds, bytes: &Kept, digest: &str, source: &SourceId) -> bool {
     let kept = builds.keep(bytes, digest).inspect_err(|error| {
-        tracing::warn!(%error, "the build of plugin:{id} cannot be kept; a later one that is broken will have no stand-in");
+        tracing::warn!(%error, "the build of {source} cannot be kept; a later one that is broken will have no stand-in");
     });
     // Otherwise the file has changed by now, and its next build is about to be loaded.
     kept.unwrap_or(false)
@@ -105,14 +107,14 @@ fn is_kept(builds: &Builds, bytes: &Kept, digest: &str, id: &str) -> bool {
 
 /// Puts what was seen into a lock.
 fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: &Limits) {
-    for Seen { folder, id, build, of_stranger, .. } in seen {
-        if lock.plugin(folder, id.as_str()).is_none() && !lock.has_room(folder) {
+    for Seen { source, build, of_stranger, .. } in seen {
+        let (folder, id) = trust_store::entry(source);
+        if lock.plugin(folder, &id).is_none() && !lock.has_room(folder) {
             continue;
         }
-        let remembered = build
-            .as_ref()
-            .map(|build| lock.build((folder, id.as_str()), &build.digest, &build.outline));
-        let known = lock.plugin_mut(folder, id.as_str());
+        let remembered =
+            build.as_ref().map(|build| lock.build((folder, &id), &build.digest, &build.outline));
+        let known = lock.plugin_mut(folder, &id);
         known.of_stranger = *of_stranger;
         let Some(build) = build else { continue };
         let last = known.build.as_ref().map(|build| build.digest.clone());
@@ -121,7 +123,7 @@ fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: 
             continue;
         }
         let digest = build.digest.to_string();
-        if is_kept(&digest) {
+        if build.bytes.is_some() && is_kept(&digest) {
             keep(known, &digest, limits);
         }
         if build.trust {
@@ -130,15 +132,18 @@ fn note(lock: &mut Lock, seen: &[Seen], is_kept: &dyn Fn(&str) -> bool, limits: 
         known.build = remembered;
     }
     // A recorded owner that is there keeps its name, and so does one that is not looked at here.
-    let here: BTreeSet<(&PathBuf, &str)> =
-        seen.iter().map(|seen| (&seen.folder, seen.id.as_str())).collect();
+    let here: BTreeSet<(&Path, Cow<'_, str>)> =
+        seen.iter().map(|seen| trust_store::entry(&seen.source)).collect();
     let counted = &mut NamesOfFolders::default();
-    for Seen { folder, id, names, .. } in seen {
+    for Seen { source, names, .. } in seen {
+        let (folder, id) = trust_store::entry(source);
         for name in names {
             let owners = lock.names.get(name).map(Vec::as_slice).unwrap_or_default();
-            let is_here = |owner: &Owner| here.contains(&(&owner.folder, owner.id.as_str()));
+            let is_here =
+                |owner: &Owner| here.contains(&(owner.folder.as_path(), Cow::from(&owner.id)));
             if !owners.iter().any(is_here) {
-                lock.own(counted, name, Owner { folder: folder.clone(), id: id.to_string() });
+                let owner = Owner { folder: folder.to_owned(), id: id.clone().into_owned() };
+                lock.own(counted, name, owner);
             }
         }
     }
@@ -163,10 +168,12 @@ fn prune_builds(lock: &Lock, builds: &Builds, limits: &Limits) -> std::io::Resul
 /// A build that a person trusts.
 #[derive(Clone, Debug)]
 pub struct Trusted {
-    /// What is trusted.
-    pub pin: Pin,
-    /// Its bytes.
-    pub bytes: Kept,
+    /// Whose it is.
+    pub source: SourceId,
+    /// Its digest, in hexadecimal.
+    pub digest: String,
+    /// Its bytes, to be kept, if it is made of some.
+    pub bytes: Option<Kept>,
     /// What it is trusted with.
     pub agreed: Agreed,
     /// What it declares.
@@ -179,9 +186,10 @@ pub struct Trusted {
 /// stand-in. It blocks on files.
 pub fn trust(lock: &mut Lock, state: &Path, trusted: &[Trusted], limits: &Limits) {
     let builds = Builds::new(state);
-    for Trusted { pin, outline, agreed, bytes } in trusted {
-        let is_kept = is_kept(&builds, bytes, &pin.digest, &pin.id);
-        lock.trust(pin, agreed);
+    for Trusted { source, digest, outline, agreed, bytes } in trusted {
+        let pin = Pin::new(source, digest);
+        let is_kept = bytes.as_ref().is_some_and(|bytes| is_kept(&builds, bytes, digest, source));
+        lock.trust(&pin, agreed);
         let known = lock.plugin_mut(&pin.folder, &pin.id);
         if is_kept {
             keep(known, &pin.digest, limits);
@@ -210,19 +218,27 @@ fn keep(known: &mut Known, digest: &str, limits: &Limits) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolhost_core::tool::PluginId;
 
     /// What a host saw that had judged by these digests: what was trusted, and the last build.
     fn seen(digest: &str, trusted: Option<&str>, last: Option<&str>) -> Seen {
         let build = NewBuild {
-            bytes: Kept::File("/p/weather.wasm".into()),
+            bytes: Some(Kept::File("/p/weather.wasm".into())),
             digest: digest.into(),
             outline: Outline::default(),
             trust: true,
             judged_by: (trusted.map(str::to_owned), last.map(str::to_owned)),
         };
-        let id = PluginId::from_stem("weather").expect("an id");
-        let folder = "/p".into();
-        Seen { folder, id, of_stranger: false, build: Some(build), names: Vec::new() }
+        Seen {
+            source: plugin("weather"),
+            of_stranger: false,
+            build: Some(build),
+            names: Vec::new(),
+        }
+    }
+
+    fn plugin(id: &str) -> SourceId {
+        SourceId::Plugin { id: PluginId::from_stem(id).expect("an id"), folder: "/p".into() }
     }
 
     #[test]
@@ -258,11 +274,11 @@ mod tests {
             digest
         };
         let mut seen_of = |id: &str, of_stranger: bool, text: &str| {
-            let id = PluginId::from_stem(id).expect("an id");
             let digest = kept(text);
-            let known = lock.plugin(Path::new("/p"), id.as_str());
+            let known = lock.plugin(Path::new("/p"), id);
             let last = known.and_then(|known| Some(known.build.as_ref()?.digest.clone()));
-            let mut seen = Seen { id, of_stranger, ..seen(&digest, None, last.as_deref()) };
+            let source = plugin(id);
+            let mut seen = Seen { source, of_stranger, ..seen(&digest, None, last.as_deref()) };
             seen.build.as_mut().expect("a build").trust = false;
             note(&mut lock, &[seen], &|_| true, &limits);
             prune_builds(&lock, &builds, &limits).expect("pruned");

@@ -1,24 +1,21 @@
-//! The last step of a load: each plugin gets its authority, and all are published at once.
+//! The last step of a load: each source gets its authority, and all are published at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
-use super::fail_closed::MissingHooks;
+use super::fail_closed::Guards;
 use super::persist::{self, NewBuild, Seen};
-use super::reloader::Parts;
 use super::source::Source;
-use super::trust_policy::{Case, Judged, Verdict, surface};
-use super::{Failed, Pending, Ready, Remembered, SourceStatus, whose};
-use toolhost_core::tool::{
-    Hooks, Origin, Place, PluginAddress, PluginId, Registration, Rejection, SourceId,
-};
+use super::supervisor::Parts;
+use super::trust_policy::{Case, Judged, Verdict};
+use super::{Pending, Ready, SourceStatus, whose};
+use crate::driver::{Failed, Fingerprint, LoadedSource, Location, Phase};
+use crate::remembered::Remembered;
+use toolhost_core::tool::{Origin, PluginAddress, PluginId, Registration, Rejection, SourceId};
 use toolhost_kernel::registry::Catalog;
-use toolhost_policy::capability::{Exclusive, Grants, HookGrant, Kind};
+use toolhost_policy::capability::{Exclusive, Grants, Kind};
 use toolhost_policy::diff::changes;
 use toolhost_state::config::Config;
-use toolhost_state::store::{Builds, Kept};
-use toolhost_wasm::{Candidate, Loaded, Phase};
 
 /// A build with its authority; the same as long as nothing of this changes.
 pub(super) struct Given {
@@ -26,9 +23,9 @@ pub(super) struct Given {
     exclusive: Vec<Exclusive>,
     /// Of the values of variables and secrets.
     values: u64,
-    /// What commands are to call the plugin.
+    /// What commands are to call the source.
     words: String,
-    loaded: Loaded,
+    loaded: LoadedSource,
     /// Grants that give nothing, each with the reason.
     idle: Vec<String>,
 }
@@ -39,29 +36,29 @@ pub(super) struct Settled {
     pub(super) seen: Vec<Seen>,
     pub(super) catalog: Arc<Catalog>,
     /// Builds that serve no more.
-    pub(super) replaced: Vec<Loaded>,
+    pub(super) replaced: Vec<LoadedSource>,
 }
 
-/// One plugin on its way to the registry.
-struct Plugin<'a> {
+/// One source on its way to the registry.
+struct Settling<'a> {
     case: Case<'a>,
     source: &'a Source,
-    /// What became of its file.
+    /// What became of its present definition.
     file: Result<Judged, Failed>,
     /// An earlier build, which serves in its place.
     kept: Option<Judged>,
 }
 
-/// Gives each plugin its authority, and publishes all of them at once. Kept builds that have to be
+/// Gives each source its authority, and publishes all of them at once. Kept builds that have to be
 /// loaded first come into `wanted`.
 pub(super) fn settle(
-    sources: &mut BTreeMap<PathBuf, Source>,
+    sources: &mut BTreeMap<SourceId, Source>,
     config: &Config,
     remembered: &Remembered,
     parts: &Parts,
     guards: &mut Guards,
-    (values, builds): (u64, Option<&Builds>),
-    wanted: &mut Vec<(PathBuf, String, Candidate)>,
+    values: u64,
+    wanted: &mut Vec<(SourceId, String)>,
 ) -> Settled {
     let (mut plugins, mut statuses) = (Vec::new(), Vec::new());
     let (mut registrations, mut awaited) = (Vec::new(), BTreeSet::new());
@@ -69,68 +66,67 @@ pub(super) fn settle(
     for source in sources.values() {
         let case = Case::new(&source.found, config, remembered);
         let Some(file) = source.judged(&case) else {
-            let address = case.address(None);
-            all.entry(address.id.clone()).or_default().insert(address);
+            note(&mut all, case.address(None));
             statuses.push(source.loading());
             registrations.extend(source.registers(&case));
             continue;
         };
-        let address = case.address(file.as_ref().ok());
-        all.entry(address.id.clone()).or_default().insert(address);
+        note(&mut all, case.address(file.as_ref().ok()));
         let (kept, missing) = match &file {
             Ok(judged) if judged.is_in_order() => (None, None),
-            _ => source.stand_in(&case, builds),
+            _ => source.stand_in(&case),
         };
         let is_awaited = kept.is_none() && missing.is_some();
-        let path = || source.found.candidate.path.clone();
-        wanted.extend(missing.map(|(digest, candidate)| (path(), digest, candidate)));
+        let id = || source.found.source.clone();
+        wanted.extend(missing.map(|digest| (id(), digest)));
         if is_awaited && file.is_ok() {
             // No call meets bytes that wait while the build that stands in for them is read.
-            awaited.insert(path());
+            awaited.insert(id());
             statuses.push(source.loading());
             registrations.extend(source.registers(&case));
             continue;
         }
-        plugins.push(Plugin { case, source, file, kept });
+        plugins.push(Settling { case, source, file, kept });
     }
     // Whoever comes first counts.
-    plugins.sort_by_cached_key(Plugin::turn);
+    plugins.sort_by_cached_key(Settling::turn);
     let mut counted = Vec::new();
     let (mut seen, mut hearing, mut serving) = (Vec::new(), Vec::new(), Vec::new());
     let mut replaced = Vec::new();
     let mut to_load = Vec::new();
     for mut plugin in plugins {
         let twin = plugin.serving().and_then(|serving| {
-            let id = &plugin.case.found.candidate.id;
+            // Only files are copied.
+            let (id, _) = plugin.case.found.source.plugin()?;
             let is_twin = |(known, digest, bundled, _): &&Counted| {
                 digest == serving.digest() || (serving.age.is_some() && *bundled && known == id)
             };
-            counted.iter().find(is_twin).map(|(.., path)| path.clone())
+            counted.iter().find(is_twin).map(|(.., location)| location.clone())
         });
         if twin.is_none() {
             seen.push(plugin.seen());
-            if let Some(serving) = plugin.serving() {
-                let Candidate { id, path, .. } = &plugin.case.found.candidate;
+            let found = plugin.case.found;
+            if let (Some(serving), Some((id, _))) = (plugin.serving(), found.source.plugin()) {
                 let (digest, bundled) = (Arc::clone(serving.digest()), serving.age.is_some());
-                counted.push((id.clone(), digest, bundled, path.clone()));
+                counted.push((id.clone(), digest, bundled, found.location.clone()));
             }
         }
         let replaced_before = replaced.len();
-        let (status, registration) = plugin.settle(twin, &all, (values, parts), &mut replaced);
+        let (status, registration) = plugin.settle(twin, &all, values, &mut replaced);
         let has_other_authority = replaced.len() > replaced_before;
         let is_to_be_loaded = |file: &Judged| {
             file.is_to_be_loaded() || file.loaded.is_recorded() && has_other_authority
         };
         if plugin.file.as_ref().is_ok_and(is_to_be_loaded) && plugin.source.busy.is_none() {
-            to_load.push(plugin.case.found.candidate.path.clone());
+            to_load.push(plugin.case.found.source.clone());
         }
         if let (Some(hears), Some(serving)) = (&registration, plugin.serving())
             && hears.hooks.is_some()
         {
             let granted = plugin.case.settings(serving).grants.clone();
-            hearing.push((plugin.case.address(Some(serving)), granted));
+            hearing.extend(plugin.case.address(Some(serving)).map(|address| (address, granted)));
         }
-        let path = plugin.case.found.candidate.path.clone();
+        let id = plugin.case.found.source.clone();
         let last = plugin.file.as_ref().ok().filter(|file| file.is_in_order());
         let last = last.map(|file| Arc::clone(file.digest()));
         let serves = registration.as_ref().and_then(|published| published.digest.clone());
@@ -138,56 +134,51 @@ pub(super) fn settle(
             Ok(file) if file.is_in_order() => Vec::new(),
             _ => plugin.case.stand_ins().into_iter().map(str::to_owned).collect(),
         };
-        serving.push((path, serves, last, may_stand_in));
+        serving.push((id, serves, last, may_stand_in));
         registrations.extend(registration);
         statuses.push(status);
     }
     guards.stand_in(&mut registrations, config, &hearing);
     let catalog = parts.registry.settle(registrations, remembered.owners());
     for seen in &mut seen {
-        let source = SourceId::Plugin { id: seen.id.clone(), folder: seen.folder.clone() };
-        seen.names = persist::names(&catalog, &source);
+        seen.names = persist::names(&catalog, &seen.source);
     }
-    for (path, source) in sources.iter_mut() {
-        source.is_awaited = awaited.contains(path);
+    for (id, source) in sources.iter_mut() {
+        source.is_awaited = awaited.contains(id);
     }
-    for (path, serves, last, may_stand_in) in serving {
-        let Some(source) = sources.get_mut(&path) else { continue };
+    for (id, serves, last, may_stand_in) in serving {
+        let Some(source) = sources.get_mut(&id) else { continue };
         if let (Some(before), Some(now)) = (&source.serving, &serves)
             && before != now
         {
-            let Candidate { id, folder, .. } = source.found.candidate.clone();
-            parts.quarantine.fresh(
-                SourceId::Plugin { id, folder },
-                Arc::clone(now),
-                Arc::clone(before),
-            );
+            parts.quarantine.fresh(id, Arc::clone(now), Arc::clone(before));
         }
         source.serving = serves;
         source.last = last.or_else(|| source.last.take());
         source.trim(&may_stand_in);
     }
-    for path in to_load {
-        sources.get_mut(&path).into_iter().for_each(Source::load_again);
+    for id in to_load {
+        sources.get_mut(&id).into_iter().for_each(Source::load_again);
     }
     Settled { statuses, seen, catalog, replaced }
 }
 
-/// Where the bytes of a build are, to be kept.
-pub fn kept(packed: Option<&Arc<[u8]>>, path: PathBuf) -> Kept {
-    packed.cloned().map_or(Kept::File(path), Kept::Bytes)
+/// Notes that there is a plugin.
+fn note(all: &mut BTreeMap<PluginId, BTreeSet<PluginAddress>>, address: Option<PluginAddress>) {
+    let Some(address) = address else { return };
+    all.entry(address.id.clone()).or_default().insert(address);
 }
 
-/// A plugin that counts: its id, its digest, whether it is bundled, and its file.
-type Counted = (PluginId, Arc<str>, bool, PathBuf);
+/// A plugin that counts: its id, its digest, whether it is bundled, and where it is.
+type Counted = (PluginId, Arc<str>, bool, Location);
 
 impl Source {
-    /// What is told of a file that was not read yet.
+    /// What is told of a source that was not read yet.
     fn loading(&self) -> SourceStatus {
-        let Candidate { id, folder, path, .. } = self.found.candidate.clone();
         let reason = "it is being loaded".to_owned();
-        let source = Some(SourceId::Plugin { id, folder });
-        let refused = SourceStatus::refused(path, source, Phase::Read, reason);
+        let location = self.found.location.clone();
+        let source = Some(self.found.source.clone());
+        let refused = SourceStatus::refused(location, source, Phase::Read, reason);
         SourceStatus { loading: true, ..refused }
     }
 
@@ -198,12 +189,12 @@ impl Source {
         }
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = &*given {
-            given.loaded.retire();
+            given.loaded.handle.retire();
         }
     }
 }
 
-impl Plugin<'_> {
+impl Settling<'_> {
     /// The build that serves, if one does.
     fn serving(&self) -> Option<&Judged> {
         let file = self.file.as_ref().ok().filter(|file| file.may_serve());
@@ -211,19 +202,18 @@ impl Plugin<'_> {
     }
 
     /// Whose turn it is: the newest build of a bundled plugin first, then by rank.
-    fn turn(&self) -> (usize, usize, PathBuf) {
+    fn turn(&self) -> (usize, usize, Location) {
         let age = self.serving().and_then(|serving| serving.age).unwrap_or(usize::MAX);
-        (age, self.case.found.rank, self.case.found.candidate.path.clone())
+        (age, self.case.found.rank, self.case.found.location.clone())
     }
 
     /// What is to be remembered of it.
     fn seen(&self) -> Seen {
-        let Candidate { id, folder, path, .. } = self.case.found.candidate.clone();
         let in_order = self.file.as_ref().ok().filter(|file| file.is_in_order());
         let known = self.case.known.and_then(|known| known.build.as_ref());
         let is_new = |file: &&Judged| known.is_none_or(|known| *known.digest != **file.digest());
         let build = in_order.filter(is_new).map(|file| NewBuild {
-            bytes: kept(file.loaded.packed.as_ref(), path),
+            bytes: file.loaded.handle.bytes(),
             digest: Arc::clone(file.digest()),
             outline: file.surface.outline(),
             trust: file.trusted_by().is_some(),
@@ -234,21 +224,24 @@ impl Plugin<'_> {
         });
         let is_trusted = self.serving().is_some_and(Judged::is_trusted);
         let of_stranger = self.case.found.origin == Origin::Project && !is_trusted;
-        Seen { folder, id, of_stranger, build, names: Vec::new() }
+        let source = self.case.found.source.clone();
+        Seen { source, of_stranger, build, names: Vec::new() }
     }
 
     /// Gives the build that serves its authority. Returns what is to be told, and published.
     fn settle(
         &mut self,
-        twin: Option<PathBuf>,
+        twin: Option<Location>,
         all: &BTreeMap<PluginId, BTreeSet<PluginAddress>>,
-        (values, parts): (u64, &Parts),
-        replaced: &mut Vec<Loaded>,
+        values: u64,
+        replaced: &mut Vec<LoadedSource>,
     ) -> (SourceStatus, Option<Registration>) {
         let case = &self.case;
         let found = case.found;
-        let address = case.address(self.file.as_ref().ok());
-        let words = whose::words(&address, found.origin, &found.named, all);
+        let words = match case.address(self.file.as_ref().ok()) {
+            Some(address) => whose::words(&address, found.origin, &found.named, all),
+            None => found.source.to_string(),
+        };
         let ready = |judged: &Judged| Ready {
             origin: if judged.age.is_some() { Origin::Bundled } else { found.origin },
             trusted: judged.is_trusted(),
@@ -256,7 +249,7 @@ impl Plugin<'_> {
             needs: judged.loaded.registration.needs.clone(),
             outline: judged.surface.outline(),
             facts: judged.loaded.facts.clone(),
-            packed: judged.loaded.packed.clone(),
+            bytes: judged.loaded.handle.bytes(),
             changes: Vec::new(),
             same_as: None,
             granted: case.settings(judged).grants.clone(),
@@ -284,8 +277,7 @@ impl Plugin<'_> {
                 (None, Err(_)) => None,
             };
             if let Some(serving) = serving {
-                let idle =
-                    authorise(case, serving, (self.source, &words), (values, parts), replaced);
+                let idle = authorise(case, serving, (self.source, &words), values, replaced);
                 let published = Registration {
                     origin: if serving.age.is_some() { Origin::Bundled } else { found.origin },
                     rank: found.rank,
@@ -309,11 +301,12 @@ impl Plugin<'_> {
         {
             ready.pending = pending;
         }
-        let Candidate { id, folder, path, .. } = found.candidate.clone();
-        let source = Some(SourceId::Plugin { id, folder });
+        let source = Some(found.source.clone());
+        let location = found.location.clone();
         let (loading, usage) = (self.source.busy.is_some(), self.source.usage);
-        let read = self.source.read.as_ref().map(|(stamp, _)| stamp.clone());
-        (SourceStatus { path, source, words, state, loading, read, kept, usage }, registration)
+        let read = self.source.read.as_ref().and_then(Fingerprint::files).cloned();
+        let status = SourceStatus { source, location, words, state, loading, read, kept, usage };
+        (status, registration)
     }
 }
 
@@ -326,111 +319,13 @@ fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
         .collect()
 }
 
-/// Stand-ins where hooks were granted that could stop or change a call, and are not there: a guard
-/// that is changed, damaged or removed must not let pass what it was to stop.
-#[derive(Default)]
-pub(super) struct Guards(HashMap<(PluginId, Option<Place>), StandIn>);
-
-/// What was granted, and what stands for it.
-type StandIn = (Vec<HookGrant>, Arc<dyn Hooks>);
-
-impl Guards {
-    /// The stand-in for what was granted; the same as long as that is.
-    fn of(
-        &mut self,
-        id: &PluginId,
-        place: Option<&Place>,
-        grants: &[HookGrant],
-    ) -> Option<Arc<dyn Hooks>> {
-        let key = (id.clone(), place.cloned());
-        if let Some((known, hooks)) = self.0.get(&key)
-            && known == grants
-        {
-            return Some(Arc::clone(hooks));
-        }
-        let missing = MissingHooks::new(grants);
-        if missing.is_empty() {
-            return None;
-        }
-        tracing::warn!(
-            "plugin:{id} was granted hooks and gives none, so calls it was to hear of are refused: `toolhost doctor` says why"
-        );
-        let hooks: Arc<dyn Hooks> = Arc::new(missing);
-        self.0.insert(key, (grants.to_vec(), Arc::clone(&hooks)));
-        Some(hooks)
-    }
-
-    /// Puts them where they are needed.
-    ///
-    /// A grant is of one plugin: of the same id elsewhere, none stands for it. A table of the
-    /// operator's that names only an id is met by whichever plugin of the id has its hooks; those of
-    /// a trusted project are for the plugin of its own folder.
-    fn stand_in(
-        &mut self,
-        registrations: &mut Vec<Registration>,
-        config: &Config,
-        hearing: &[(PluginAddress, Grants)],
-    ) {
-        let of_project = config.project.iter().flat_map(|project| {
-            let place = Place::Folder(project.folder.clone());
-            project.plugins.iter().map(move |(id, plugin)| (id, Some(place.clone()), plugin))
-        });
-        let of_ids = config.ids.iter().map(|(id, plugin)| (id, None, plugin));
-        let of_one = |(address, plugin)| {
-            let PluginAddress { id, place }: &PluginAddress = address;
-            (id, Some(place.clone()), plugin)
-        };
-        for (id, place, plugin) in config.plugins.iter().map(of_one).chain(of_ids).chain(of_project)
-        {
-            let is_it = |address: &PluginAddress| {
-                address.id == *id && place.as_ref().is_none_or(|place| *place == address.place)
-            };
-            let is_there = hearing.iter().any(|(address, grants)| {
-                let has_all = plugin
-                    .grants
-                    .of::<HookGrant>()
-                    .all(|hook| grants.of().any(|held: &HookGrant| held == hook));
-                is_it(address) && has_all
-            });
-            if is_there {
-                self.0.remove(&(id.clone(), place));
-                continue;
-            }
-            let hooks: Vec<HookGrant> = plugin.grants.of().cloned().collect();
-            let Some(hooks) = self.of(id, place.as_ref(), &hooks) else { continue };
-            let mut own = registrations.iter_mut().filter(|registration| {
-                registration.hooks.is_none() && is_it_of(registration, &is_it)
-            });
-            match own.next() {
-                Some(registration) => registration.hooks = Some(hooks),
-                None => {
-                    let folder = match &place {
-                        Some(Place::Folder(folder)) => folder.clone(),
-                        Some(Place::Bundled) | None => PathBuf::new(),
-                    };
-                    registrations.push(super::fail_closed::alone(hooks, id, folder));
-                }
-            }
-        }
-    }
-}
-
-/// Tells whether a plugin registers that is one of those.
-fn is_it_of(registration: &Registration, is_it: &dyn Fn(&PluginAddress) -> bool) -> bool {
-    let SourceId::Plugin { id, folder } = &registration.source else { return false };
-    is_it(&match registration.origin {
-        Origin::Bundled => PluginAddress::bundled(id.clone()),
-        _ => PluginAddress::in_folder(folder, id.clone()),
-    })
-}
-
 /// Gives a build what its plugin was granted, if it is trusted. Returns why a grant gives nothing.
 fn authorise(
     case: &Case<'_>,
     judged: &mut Judged,
     (source, words): (&Source, &str),
-    (values, parts): (u64, &Parts),
-    replaced: &mut Vec<Loaded>,
+    values: u64,
+    replaced: &mut Vec<LoadedSource>,
 ) -> Vec<String> {
     let settings = case.settings(judged);
     let trusted = judged.is_trusted();
@@ -446,16 +341,16 @@ fn authorise(
                 && given.loaded.is_recorded() == judged.loaded.is_recorded()
         };
         if !given.as_ref().is_some_and(is_same) {
-            let mut loaded = match judged.loaded.is_granted() || values > 0 {
-                true => parts.loader.renew(&judged.loaded),
+            let loaded = match judged.loaded.handle.is_authorised() || values > 0 {
+                true => judged.loaded.renewed(),
                 false => judged.loaded.clone(),
             };
-            let idle = loaded.grant_to(words, &grants, &settings.exclusive);
+            let (loaded, idle) = loaded.authorised(words, &grants, &settings.exclusive);
             let (exclusive, words) = (settings.exclusive.clone(), words.to_owned());
             let now = Given { grants, exclusive, values, words, loaded, idle };
             if let Some(before) = given.replace(now) {
                 if before.loaded.facts.digest != *judged.digest() {
-                    let found = changes(&surface(&before.loaded), &judged.surface);
+                    let found = changes(&before.loaded.surface(), &judged.surface);
                     let found = found.iter().map(ToString::to_string).collect();
                     *source.changes.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 }
@@ -466,7 +361,6 @@ fn authorise(
         judged.loaded = given.loaded.clone();
         given.idle.clone()
     };
-    let path = &case.found.candidate.path;
     if trusted {
         let given = |flag: &String| {
             format!(
@@ -485,7 +379,7 @@ fn authorise(
     if settings.allow_tool_override {
         pending.push("`allow_tool_override`".to_owned());
     }
-    let path = path.display();
+    let path = &case.found.location;
     let repair = match case.of_id_alone() {
         Some((why, repair)) => {
             format!("{why}; look at it with `toolhost inspect {path}`; {repair}")

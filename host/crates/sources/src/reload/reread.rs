@@ -4,15 +4,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::reloader::{Reloader, Renewed};
-use super::{Remembered, SourceStatus, rollback};
-use toolhost_core::tool::SourceId;
+use super::SourceStatus;
+use super::supervisor::{Renewed, Supervisor};
+use crate::driver::{Driver, Location, Phase};
+use crate::remembered::Remembered;
 use toolhost_kernel::quarantine::Fallen;
 use toolhost_state::trust_store;
-use toolhost_wasm::Phase;
 use toolhost_wasm::script::{self, Stamp};
 
-impl Reloader {
+impl Supervisor {
     /// Reads anew what the operator configured, and what is remembered, if that has changed.
     pub(super) async fn reread(&mut self) {
         let known = self.known_now();
@@ -52,14 +52,17 @@ impl Reloader {
                 }
                 self.changed |= config != self.config;
                 self.config = config;
-                if self.parts.loader.provide(variables, secrets) {
+                let provide = |driver: Arc<dyn Driver>| driver.provide(&variables, &secrets);
+                // Each is told.
+                if self.drivers().map(provide).fold(false, |before, now| before | now) {
                     self.values += 1;
                     self.changed = true;
                 }
             }
             Err(reason) => {
                 let reason = format!("{reason}; what was configured before still counts");
-                let refused = SourceStatus::refused(path, None, Phase::Read, reason.clone());
+                let location = Location::File(path);
+                let refused = SourceStatus::refused(location, None, Phase::Read, reason.clone());
                 if before.as_ref() != Some(&refused) {
                     tracing::error!("{reason}");
                 }
@@ -104,33 +107,23 @@ impl Reloader {
 
     /// A new build crashes at once, and the one before did not: that one serves again.
     pub(super) async fn fell(&mut self, fallen: Fallen) {
-        let Fallen { source: SourceId::Plugin { id, folder }, digest, before } = fallen else {
-            return;
-        };
-        let known = self.remembered.state.clone();
-        let (to, from) = (before.to_string(), digest.to_string());
-        let named = id.clone();
-        let runners = self.parts.loader.runner_digests().await;
-        let done = tokio::task::spawn_blocking(move || {
-            let state = known.ok_or_else(|| "this host remembers nothing".to_owned())?;
-            rollback::roll_back(&state, &folder, &named, Some(&from), Some(&to), &runners)
-                .map_err(|error| error.to_string())
-        });
-        match done.await {
-            Ok(Ok(_)) => {
+        let Fallen { source: id, digest, before } = fallen;
+        let Some(source) = self.sources.get(&id) else { return };
+        let driver = Arc::clone(&source.driver);
+        match driver.go_back(&id, &digest, &before).await {
+            Ok(()) => {
                 tracing::warn!(
-                    "plugin:{id}: the first calls of its new build crashed, so its build sha256:{} serves again; save another to try that, or see `toolhost rollback --help`",
+                    "{id}: the first calls of its new build crashed, so its build sha256:{} serves again; save another to try that, or see `toolhost rollback --help`",
                     before.get(..12).unwrap_or_default()
                 );
                 self.remember_anew();
                 self.known = self.known_now();
             }
-            Ok(Err(reason)) => {
+            Err(reason) => {
                 tracing::warn!(
-                    "plugin:{id}: the first calls of its new build crashed, and there is no way back: {reason}"
+                    "{id}: the first calls of its new build crashed, and there is no way back: {reason}"
                 );
             }
-            Err(error) => tracing::error!(%error, "no way back"),
         }
     }
 }

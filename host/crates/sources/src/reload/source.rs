@@ -1,4 +1,4 @@
-//! One file of a plugins folder, over time: what it is now, and what it was.
+//! One source over time: what it is now, and what it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -6,55 +6,54 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::Failed;
 use super::build::Build;
 use super::reconcile::Given;
 use super::recorded::Recalled;
-use super::scan::Found;
 use super::trust_policy::{Case, Judged, Verdict};
+use crate::driver::{Driver, Failed, Fingerprint, Found};
 use toolhost_core::tool::Usage;
-use toolhost_state::read::Place;
-use toolhost_state::store::Builds;
-use toolhost_wasm::script::Stamp;
-use toolhost_wasm::{Candidate, LoadAs};
-
-/// What the file system knows of a file, and of what it takes to run it.
-pub(super) type State = (Stamp, Vec<Stamp>);
+use toolhost_wasm::LoadAs;
 
 /// After so long, a kept build that was of no use is tried again.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// One file, and what became of it.
+/// One source, and what became of it.
 pub(super) struct Source {
-    /// Tells it from others of the same path, before it and after it.
+    /// Tells it from others of the same id, before it and after it.
     pub(super) number: u64,
+    /// What finds it and loads it.
+    pub(super) driver: Arc<dyn Driver>,
     pub(super) found: Found,
-    /// Its files as they are now.
-    pub(super) now: State,
+    /// What it looks like now.
+    pub(super) now: Fingerprint,
     /// The same at the look before.
-    pub(super) before: Option<State>,
-    /// Its files as they were when they were read last.
-    pub(super) read: Option<State>,
-    /// The digest of what its files held when they looked as they did when it was found.
+    pub(super) before: Option<Fingerprint>,
+    /// What it looked like when it was loaded last.
+    pub(super) read: Option<Fingerprint>,
+    /// The digest of the definition it had when it looked as it did when it was found.
     pub(super) looks_like: Option<Arc<str>>,
     /// As whose it is loaded.
     pub(super) load_as: LoadAs,
     /// It is being loaded, or its examples run. There is one at a time.
     pub(super) busy: Option<AbortHandle>,
-    /// The file's bytes wait, and the build that stands in for them is being read.
+    /// Its definition waits, and the one that stands in for it is being read.
     pub(super) is_awaited: bool,
-    /// What became of the file, once that is known.
+    /// What became of its present definition, once that is known.
     pub(super) file: Option<Result<Build, Failed>>,
     pub(super) usage: Usage,
-    /// Builds in memory, by digest: the file's, and those that may stand in for it.
+    /// Definitions in memory, by digest: the present one, and those that may stand in for it.
     pub(super) builds: BTreeMap<Arc<str>, Build>,
+    /// How many loads in a row have failed.
+    failures: u32,
+    /// When the load is tried again though nothing has changed.
+    pub(super) retry_at: Option<Instant>,
     /// Digests of kept builds that cannot serve; since when.
     unusable: BTreeMap<String, Instant>,
     /// Why they could not, as far as it was told.
     told: BTreeSet<String>,
     /// The digest of the build that serves.
     pub(super) serving: Option<Arc<str>>,
-    /// The digest of the file's build that was last in order.
+    /// The digest of its definition that was last in order.
     pub(super) last: Option<Arc<str>>,
     /// What has changed since the build that served before.
     pub(super) changes: Mutex<Vec<String>>,
@@ -67,9 +66,15 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(number: u64, found: Found, now: State) -> Source {
+    pub(super) fn new(
+        number: u64,
+        driver: Arc<dyn Driver>,
+        found: Found,
+        now: Fingerprint,
+    ) -> Source {
         Source {
             number,
+            driver,
             found,
             now,
             before: None,
@@ -81,6 +86,8 @@ impl Source {
             file: None,
             usage: Usage::default(),
             builds: BTreeMap::new(),
+            failures: 0,
+            retry_at: None,
             unusable: BTreeMap::new(),
             told: BTreeSet::new(),
             serving: None,
@@ -97,7 +104,7 @@ impl Source {
         self.file.is_none()
             && self.busy.is_none()
             && self.read.is_none()
-            && self.found.twins.is_none()
+            && self.found.problem.is_none()
     }
 
     /// What is recorded of it is not enough: it is to be loaded.
@@ -105,14 +112,27 @@ impl Source {
         (self.read, self.looks_like) = (None, None);
     }
 
-    /// Tells whether the file has to be read.
+    /// Tells whether it has to be loaded.
     pub(super) fn is_stale(&self) -> bool {
         self.busy.is_none() && self.read.as_ref() != Some(&self.now)
     }
 
-    /// Tells whether nobody writes it any more, as far as two looks can tell, or its age.
-    pub(super) fn has_settled(&self, age_min: Duration) -> bool {
-        self.before.as_ref() == Some(&self.now) || self.now.0.is_older_than(age_min)
+    /// Its load has failed. `retries` tells whether that is tried again by itself.
+    pub(super) fn failed(&mut self, failed: Failed, retries: bool) {
+        self.failures = self.failures.saturating_add(1);
+        let backoff = self.driver.retries().filter(|_| retries);
+        self.retry_at = backoff.map(|backoff| Instant::now() + backoff.after(self.failures));
+        self.file = Some(Err(failed));
+    }
+
+    /// Its load is tried again, if it is time for that. Tells whether it is.
+    pub(super) fn is_retried(&mut self, now: Instant) -> bool {
+        let is_time = self.retry_at.is_some_and(|at| at <= now);
+        if is_time {
+            self.retry_at = None;
+            self.load_again();
+        }
+        is_time
     }
 
     /// A kept build cannot serve. Tells whether that is news.
@@ -128,25 +148,22 @@ impl Source {
         self.unusable.len() < count
     }
 
-    /// A build is what the file is from now on.
+    /// It has this definition from now on.
     pub(super) fn accept(&mut self, build: Build) {
+        (self.failures, self.retry_at) = (0, None);
         self.builds.insert(Arc::clone(build.digest()), build.clone());
         self.file = Some(Ok(build));
     }
 
-    /// Judges the file's build.
+    /// Judges its present definition.
     pub(super) fn judged(&self, case: &Case<'_>) -> Option<Result<Judged, Failed>> {
         let file = self.file.as_ref()?;
         Some(file.as_ref().map(|build| case.judge(build)).map_err(Clone::clone))
     }
 
-    /// The build that stands in for the file; or, where that has to be loaded first, the one that
-    /// is to be loaded. One that is in memory already serves until then.
-    pub(super) fn stand_in(
-        &self,
-        case: &Case<'_>,
-        builds: Option<&Builds>,
-    ) -> (Option<Judged>, Option<(String, Candidate)>) {
+    /// The definition that stands in for the present one; or, where that has to be loaded first, the
+    /// digest of the one that is to be loaded. One that is in memory already serves until then.
+    pub(super) fn stand_in(&self, case: &Case<'_>) -> (Option<Judged>, Option<String>) {
         let mut wanted = None;
         let last = self.last.as_deref().filter(|last| !case.is_refused(last));
         for digest in case.stand_ins().into_iter().chain(last) {
@@ -157,17 +174,15 @@ impl Source {
                 }
             } else if wanted.is_none()
                 && !self.unusable.contains_key(digest)
-                && let Some(path) = builds.and_then(|builds| builds.find(digest))
+                && self.driver.keeps(digest)
             {
-                let place = Place::Own;
-                let candidate = Candidate { path, place, ..self.found.candidate.clone() };
-                wanted = Some((digest.to_owned(), candidate));
+                wanted = Some(digest.to_owned());
             }
         }
         (None, wanted)
     }
 
-    /// Forgets builds that nobody needs any more. Of those in `stand_ins`, the ones in memory
+    /// Forgets definitions that nobody needs any more. Of those in `stand_ins`, the ones in memory
     /// stay: they would be loaded again and again.
     pub(super) fn trim(&mut self, stand_ins: &[String]) {
         let file = self.file.as_ref().and_then(|file| file.as_ref().ok());

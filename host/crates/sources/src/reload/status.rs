@@ -1,33 +1,33 @@
-//! What became of a file: the state of every plugin, in one place.
+//! What became of a source: the state of each, in one place.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Ready;
 use super::arriving::Arriving;
+use crate::driver::{Failed, Location, NoSource, Phase};
 use toolhost_core::tool::{PluginId, SourceId, Usage};
 use toolhost_policy::capability::DirGrant;
 use toolhost_wasm::script::{self, Stamp};
-use toolhost_wasm::{LoadError, Phase};
 
 /// Characters of a file's name in what others are told.
 const PLACE_CHARS_MAX: usize = 100;
 
-/// What became of all files.
+/// What became of all sources.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// It was looked what there is; or, where a tool is loaded before all others, that is done.
     pub is_known: bool,
-    /// Every file has loaded or failed at least once, but scripts whose runner is compiled.
+    /// Every source has loaded or failed at least once, but scripts whose runner is compiled.
     pub started: bool,
-    /// Every file has loaded or failed at least once, or what it registers is known from before.
+    /// Every source has loaded or failed at least once, or what it registers is known from before.
     pub listed: bool,
-    /// Every file has loaded or failed at least once.
+    /// Every source has loaded or failed at least once.
     pub settled: bool,
     /// The same, but for strangers' plugins that have used up what they may take to register.
     pub tried: bool,
-    /// Sorted by path.
+    /// Sorted by location.
     pub statuses: Arc<Vec<SourceStatus>>,
     /// What is yet to come.
     pub arriving: Arc<Arriving>,
@@ -35,13 +35,14 @@ pub struct Shown {
     pub directories: Option<Arc<Vec<(PluginId, DirGrant)>>>,
 }
 
-/// One file of a plugins folder, and what became of it.
+/// One source, and what became of it; or what is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// The file; or the folder, if that cannot be read.
-    pub path: PathBuf,
-    /// The source, if the file's name is an id.
+    /// The source; none where there is no name for one, as of a file whose name is no id, or of a
+    /// folder that cannot be read.
     pub source: Option<SourceId>,
+    /// Where it is.
+    pub location: Location,
     /// What commands call it, so that they reach it and no other: its id; or, where others have the
     /// id as well, `bundled/ID`, `user/ID` or its file.
     pub words: String,
@@ -57,26 +58,17 @@ pub struct SourceStatus {
     pub usage: Usage,
 }
 
-/// Why a file is no plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// How far it came.
-    pub phase: Phase,
-    /// On one line, why, and what to do.
-    pub reason: String,
-}
-
 impl Failed {
     /// Why, for those who are not the user at the terminal: other programs, and models. What a
     /// plugin's own code said, and with it what may stand in its file, is left out, but for the
     /// file and line that it names.
     pub fn told(&self) -> String {
         let what = match self.phase {
-            Phase::Find | Phase::Read | Phase::Compile => return self.reason.clone(),
+            Phase::Find | Phase::Read | Phase::Compile => return self.to_string(),
             Phase::Register => "its `register` failed",
             Phase::Examples => "one of its examples failed",
         };
-        let place = place(&self.reason).map(|place| format!(" at {place}")).unwrap_or_default();
+        let place = place(&self.cause).map(|place| format!(" at {place}")).unwrap_or_default();
         format!("{what}{place}; `toolhost list` shows why")
     }
 }
@@ -130,28 +122,23 @@ impl SourceStatus {
         self.kept.as_deref().or_else(|| file().filter(serves))
     }
 
+    /// The status of what looks like a source and is none.
+    pub(super) fn none(of: NoSource) -> SourceStatus {
+        SourceStatus::refused(of.location, of.source, Phase::Find, of.reason)
+    }
+
     /// The status of what was never loaded.
     pub(super) fn refused(
-        path: PathBuf,
+        location: Location,
         source: Option<SourceId>,
         phase: Phase,
         reason: String,
     ) -> SourceStatus {
-        let (state, usage) = (Err(Failed { phase, reason }), Usage::default());
-        let words = path.display().to_string();
-        SourceStatus { path, source, words, state, loading: false, read: None, kept: None, usage }
-    }
-}
-
-impl From<LoadError> for Failed {
-    fn from(error: LoadError) -> Failed {
-        Failed { phase: error.phase(), reason: error.to_string() }
-    }
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.reason)
+        let failed = Failed { phase, cause: reason, repair: None };
+        let (state, usage) = (Err(failed), Usage::default());
+        let words = location.to_string();
+        let (loading, read, kept) = (false, None, None);
+        SourceStatus { source, location, words, state, loading, read, kept, usage }
     }
 }
 
@@ -174,7 +161,9 @@ mod tests {
 
     #[test]
     fn others_are_told_the_place_alone() {
-        let told = |phase: Phase, reason: &str| Failed { phase, reason: reason.to_owned() }.told();
+        let told = |phase: Phase, reason: &str| {
+            Failed { phase, cause: reason.to_owned(), repair: None }.told()
+        };
         let why = "`toolhost list` shows why";
         for (reason, expected) in [
             (

@@ -4,28 +4,27 @@
 //! bytes of a plugin that holds a grant wait, and so does whatever has suspect texts. All others
 //! serve with no authority.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::build::Build;
-use super::scan::Found;
-use super::{Pending, Remembered, whose};
-use toolhost_core::limits::Limits;
+use super::{Pending, whose};
+use crate::driver::{Blocked, Found, LoadedSource, is_own};
+use crate::remembered::Remembered;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress};
 use toolhost_policy::capability::HookGrant;
 use toolhost_policy::diff::{Surface, differences, differences_in_outline};
-use toolhost_policy::review::{Suspicion, Texts, suspicions, to_wait_for};
 use toolhost_state::config::{Config, PluginConfig, Update};
-use toolhost_state::store::Builds;
 use toolhost_state::trust_store::Known;
-use toolhost_wasm::{Candidate, Loaded, RUNNER_REPAIR, Unrecorded, digest, script};
+use toolhost_wasm::LoadAs;
 
-/// Suspicions and differences that are told of one build; `toolhost inspect` tells all.
+/// Differences that are told of one build; `toolhost inspect` tells all.
 const TOLD_MAX: usize = 20;
 
 /// A build that loaded, and what may become of it.
 pub(super) struct Judged {
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedSource,
     pub(super) surface: Arc<Surface>,
     pub(super) verdict: Verdict,
     /// How many builds of the same bundled plugin are newer, if it is bundled.
@@ -48,8 +47,8 @@ pub(super) enum Verdict {
     Suspect(Vec<String>),
     /// It does not serve: somebody has gone back to an earlier build.
     RolledBack,
-    /// It waits: it is a script, and its runner does not count.
-    Unrecorded(Arc<Unrecorded>),
+    /// It waits for something else than trust.
+    Blocked(Blocked),
 }
 
 /// What trusts a build in place of what a person has trusted.
@@ -74,9 +73,10 @@ impl Rule {
     }
 }
 
-/// What is said of one plugin, and remembered of it.
+/// What is said of one source, and remembered of it.
 pub(super) struct Case<'a> {
     pub(super) found: &'a Found,
+    /// What the operator says of it; nothing of what is no plugin.
     settings: PluginConfig,
     /// The same for the bundled plugin of its id, which it may be.
     bundled: PluginConfig,
@@ -86,7 +86,6 @@ pub(super) struct Case<'a> {
     pub(super) not_agreed: Vec<String>,
     pub(super) known: Option<&'a Known>,
     remembered: &'a Remembered,
-    limits: &'a Limits,
 }
 
 impl<'a> Case<'a> {
@@ -95,21 +94,32 @@ impl<'a> Case<'a> {
         config: &'a Config,
         remembered: &'a Remembered,
     ) -> Case<'a> {
-        let candidate = &found.candidate;
-        let known = remembered.plugin(&candidate.folder, candidate.id.as_str());
-        let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
+        let known = remembered.source(&found.source);
+        let Some((id, folder)) = found.source.plugin() else {
+            let (settings, bundled) = (PluginConfig::default(), PluginConfig::default());
+            let (is_of_id_alone, not_agreed) = (false, Vec::new());
+            return Case {
+                found,
+                settings,
+                bundled,
+                is_of_id_alone,
+                not_agreed,
+                known,
+                remembered,
+            };
+        };
+        let address = PluginAddress::in_folder(folder, id.clone());
         let settings = whose::may(config, &address, remembered);
         let mut not_agreed = whose::said(config, &address, remembered).grants;
         not_agreed.remove(&settings.grants);
         let not_agreed = not_agreed.flags();
         let is_of_id_alone = found.origin == Origin::Project
-            && config.ids.get(&candidate.id).is_some_and(|table| !table.allows_nothing())
+            && config.ids.get(id).is_some_and(|table| !table.allows_nothing())
             && !config.plugins.contains_key(&address)
             && known.is_none_or(|known| known.trusted.is_none());
-        let bundled = PluginAddress::bundled(candidate.id.clone());
+        let bundled = PluginAddress::bundled(id.clone());
         let bundled = whose::may(config, &bundled, remembered);
-        let limits = &config.limits;
-        Case { found, settings, bundled, is_of_id_alone, not_agreed, known, remembered, limits }
+        Case { found, settings, bundled, is_of_id_alone, not_agreed, known, remembered }
     }
 
     /// What it was granted to hear of, whichever build of it lies there.
@@ -122,13 +132,30 @@ impl<'a> Case<'a> {
         self.settings.allow_tool_override || self.bundled.allow_tool_override
     }
 
-    /// Whose grants a build has.
-    pub(super) fn address(&self, judged: Option<&Judged>) -> PluginAddress {
-        let Candidate { id, folder, .. } = &self.found.candidate;
-        match judged.is_some_and(|judged| judged.age.is_some()) {
+    /// Whose grants a build has, if it is a plugin's.
+    pub(super) fn address(&self, judged: Option<&Judged>) -> Option<PluginAddress> {
+        let (id, folder) = self.found.source.plugin()?;
+        Some(match judged.is_some_and(|judged| judged.age.is_some()) {
             true => PluginAddress::bundled(id.clone()),
             false => PluginAddress::in_folder(folder, id.clone()),
+        })
+    }
+
+    /// What commands call it where no other has its id.
+    pub(super) fn name(&self) -> String {
+        match self.found.source.plugin() {
+            Some((id, _)) => id.to_string(),
+            None => self.found.source.to_string(),
         }
+    }
+
+    /// Digests of definitions whose tools may be listed before it is loaded.
+    pub(super) fn listable(&self, load_as: &LoadAs) -> BTreeSet<String> {
+        let last = self.known.and_then(|known| Some(known.build.as_ref()?.digest.as_str()));
+        let last = last.filter(|last| is_own(load_as, last));
+        let bundled = self.remembered.bundled_digests(&self.found.source);
+        let all = last.into_iter().chain(bundled);
+        all.filter(|digest| !self.is_refused(digest)).map(str::to_owned).collect()
     }
 
     /// What is said of the plugin, for one build of it.
@@ -149,15 +176,15 @@ impl<'a> Case<'a> {
         if self.is_refused(&loaded.facts.digest) {
             return Verdict::RolledBack;
         }
-        // Whatever was trusted, or is bundled, is so with a runner of ours.
-        if let Some(unrecorded) = &loaded.unrecorded {
-            return Verdict::Unrecorded(Arc::clone(unrecorded));
+        // Whatever was trusted, or is bundled, is so with what comes with this host.
+        if let Some(blocked) = loaded.handle.blocked() {
+            return Verdict::Blocked(blocked);
         }
         let trusted = self.known.and_then(|known| known.trusted.as_deref());
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
             return Verdict::Trusted { by: None };
         }
-        if trusted.is_some_and(|trusted| self.has_only_another_runner(loaded, trusted)) {
+        if trusted.is_some_and(|trusted| loaded.handle.is_rebuilt(trusted)) {
             return Verdict::Trusted { by: Some(Rule::OtherRunner) };
         }
         let suspect = build.suspect();
@@ -165,7 +192,7 @@ impl<'a> Case<'a> {
             return Verdict::Suspect(suspect.to_vec());
         }
         let Some(trusted) = trusted else { return Verdict::Free };
-        if loaded.own {
+        if loaded.handle.is_own() {
             return Verdict::Trusted { by: Some(Rule::Own) };
         }
         if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
@@ -186,23 +213,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Tells whether this is the script that was trusted, run by a runner that came with another
-    /// version of this host: one that was recorded when it was built there.
-    fn has_only_another_runner(&self, loaded: &Loaded, trusted: &str) -> bool {
-        let (Some(now), Some(state)) = (&loaded.packed, &self.remembered.state) else {
-            return false;
-        };
-        let before = Builds::new(state).find(trusted).and_then(|path| std::fs::read(path).ok());
-        let Some(before) = before.filter(|bytes| *digest(bytes) == *trusted) else { return false };
-        let unpacked = |bytes| script::unpack(bytes, self.limits).ok().flatten();
-        match (unpacked(now), unpacked(&before)) {
-            (Some(now), Some(before)) => {
-                (now.language, now.modules) == (before.language, before.modules)
-            }
-            _ => false,
-        }
-    }
-
     /// Tells whether a build with this digest is bundled. The bytes of one plugin under the name of
     /// another are a stranger's.
     pub(super) fn is_bundled(&self, digest: &str) -> bool {
@@ -211,8 +221,8 @@ impl<'a> Case<'a> {
 
     /// How many builds of the same bundled plugin are newer, if it is bundled.
     fn age(&self, digest: &str) -> Option<usize> {
-        let key = (self.found.candidate.id.to_string(), digest.to_owned());
-        self.remembered.bundled.get(&key).copied()
+        let (id, _) = self.found.source.plugin()?;
+        self.remembered.bundled.get(&(id.to_string(), digest.to_owned())).copied()
     }
 
     /// Tells whether somebody has gone back from a build.
@@ -238,10 +248,9 @@ impl<'a> Case<'a> {
     /// nothing of it, and the repair. Nobody is asked to trust what may be another folder's.
     pub(super) fn of_id_alone(&self) -> Option<(&'static str, String)> {
         let why = "`toolhost.toml` grants something to its id and does not say of which folder";
-        let address = || text::one_line(&self.address(None).to_string());
-        let repair =
-            || format!("if that is meant for it, name it there: `[plugins.\"{}\"]`", address());
-        self.is_of_id_alone.then(|| (why, repair()))
+        let address = self.address(None).filter(|_| self.is_of_id_alone)?;
+        let address = text::one_line(&address.to_string());
+        Some((why, format!("if that is meant for it, name it there: `[plugins.\"{address}\"]`")))
     }
 
     /// What a build waits for, if it does. `kept` serves meanwhile.
@@ -256,15 +265,12 @@ impl<'a> Case<'a> {
             }
             // What it says there is not repeated: this may come before a model.
             Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
-            // Nor where that is.
-            Verdict::Unrecorded(_) => {
-                "its runner is not the one that was recorded when it was built".to_owned()
-            }
+            Verdict::Blocked(blocked) => blocked.why.clone(),
         };
         let meanwhile = match (kept, &judged.verdict) {
             (Some(kept), _) => format!(
                 "its build sha256:{} keeps serving",
-                kept.loaded.facts.digest.get(..12).unwrap_or_default()
+                kept.digest().get(..12).unwrap_or_default()
             ),
             (None, Verdict::Changed) => "it serves without what it was granted".to_owned(),
             (None, _) => "until then none of its tools can be called".to_owned(),
@@ -274,7 +280,7 @@ impl<'a> Case<'a> {
             _ => Vec::new(),
         };
         let repair = match &judged.verdict {
-            Verdict::Unrecorded(unrecorded) => Some(format!("{unrecorded}; {RUNNER_REPAIR}")),
+            Verdict::Blocked(blocked) => Some(blocked.repair.clone()),
             Verdict::Changed => self.of_id_alone().map(|(_, repair)| repair),
             _ => None,
         };
@@ -318,7 +324,7 @@ impl Judged {
 
     /// Tells whether it serves where nothing else does.
     pub(super) fn may_serve(&self) -> bool {
-        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack | Verdict::Unrecorded(_))
+        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack | Verdict::Blocked(_))
     }
 
     /// Tells whether nothing is in its way.
@@ -327,7 +333,7 @@ impl Judged {
     }
 
     pub(super) fn digest(&self) -> &Arc<str> {
-        &self.loaded.facts.digest
+        self.loaded.digest()
     }
 
     /// Tells whether what it was recorded from is not enough to decide about it, or to show it.
@@ -335,22 +341,4 @@ impl Judged {
         let is_decided = matches!(self.verdict, Verdict::Trusted { by: None } | Verdict::Free);
         self.loaded.is_recorded() && !is_decided
     }
-}
-
-/// What a build declares.
-pub fn surface(loaded: &Loaded) -> Surface {
-    let contract = loaded.facts.contract.to_string();
-    Surface::new(&contract, &loaded.facts.imports, &loaded.registration)
-}
-
-/// The suspect texts for which a plugin waits, a line each.
-pub fn suspect(loaded: &Loaded) -> Vec<String> {
-    let texts = Texts {
-        name: &loaded.facts.name,
-        version: &loaded.facts.version,
-        registration: &loaded.registration,
-        extensions: &loaded.facts.extensions,
-    };
-    let found = suspicions(&texts, std::iter::empty());
-    to_wait_for(&found).take(TOLD_MAX).map(Suspicion::to_string).collect()
 }

@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::Remembered;
+use crate::driver::Location;
+use crate::remembered::Remembered;
 use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, PluginId};
 use toolhost_policy::capability::{DirGrant, quoted};
@@ -161,7 +162,7 @@ pub fn recorded(
 pub(super) fn words(
     address: &PluginAddress,
     origin: Origin,
-    path: &Path,
+    location: &Location,
     all: &BTreeMap<PluginId, BTreeSet<PluginAddress>>,
 ) -> String {
     let is_other = |known: &PluginAddress| known != address;
@@ -172,7 +173,7 @@ pub(super) fn words(
         (None, _) => address.to_string(),
         (Some(_), Origin::User) => format!("user/{}", address.id),
         // Whoever names an id of several is told which there are.
-        (Some(_), _) => typed(path).unwrap_or_else(|| address.id.to_string()),
+        (Some(_), _) => location.file().and_then(typed).unwrap_or_else(|| address.id.to_string()),
     }
 }
 
@@ -189,13 +190,4 @@ pub fn is_bundled(remembered: &Remembered, id: &PluginId, digest: &str) -> bool 
 
 fn of_id<'a>(remembered: &'a Remembered, id: &PluginId) -> impl Iterator<Item = &'a Known> {
     remembered.of_id(id.as_str())
-}
-
-/// A file of a folder as whoever configured the folder wrote that, so that a plugin is named without
-/// more of this machine than need be.
-pub(super) fn named(path: &Path, configured: &Path) -> PathBuf {
-    let Some(below) = path.file_name() else { return path.to_owned() };
-    // A bare name would be an id.
-    let configured = if configured == Path::new("") { Path::new(".") } else { configured };
-    configured.join(below)
 }

@@ -106,9 +106,9 @@ pub enum Answer {
 /// One load.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The file, or a folder that cannot be read.
-    pub path: PathBuf,
-    /// The source, if the file's name is an id.
+    /// Where it is: a file, a folder that cannot be read, or what else names it.
+    pub place: String,
+    /// The source, if there is a name for one.
     pub source: Option<SourceId>,
     /// SHA-256 of its bytes, in hexadecimal, if it loaded.
     pub digest: Option<Arc<str>>,

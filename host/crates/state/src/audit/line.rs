@@ -266,7 +266,7 @@ fn refused<'a>(tool: &str, whose: SourceBytes<'a>, refusal: &Refusal) -> AuditLi
 
 fn load(loaded: &Loaded) -> AuditLine<'_> {
     AuditLine::Load {
-        path: words(&loaded.path.to_string_lossy()),
+        path: words(&loaded.place),
         source: loaded.source.as_ref().map(|source| Cow::Owned(words(&source.to_string()))),
         digest: loaded.digest.as_deref(),
         ok: loaded.reason.is_none(),

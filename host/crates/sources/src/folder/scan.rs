@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::whose::named;
-use super::{Folder, SourceStatus};
+use super::Folder;
+use crate::driver::{Location, NoSource};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
 use toolhost_state::read::{Place, Problem, ReadError};
-use toolhost_wasm::{Candidate, Phase, script};
+use toolhost_wasm::{Candidate, script};
 
 /// A file that is worth a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FileFound {
     pub(super) candidate: Candidate,
     pub(super) origin: Origin,
     pub(super) rank: usize,
@@ -27,7 +27,7 @@ pub(super) struct Found {
 /// origin.
 pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<(Candidate, Origin)> {
     let scanned = scan_all(folders, limits);
-    let mut found: Vec<Found> = scanned
+    let mut found: Vec<FileFound> = scanned
         .found
         .into_iter()
         .filter(|found| found.candidate.id == *id && found.twins.is_none())
@@ -43,20 +43,19 @@ pub fn ids(folders: &[Folder], limits: &Limits) -> BTreeSet<PluginId> {
 
 /// What lies in all folders.
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(super) struct FolderScan {
     /// Files that may be plugins.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<FileFound>,
     /// What cannot be one.
-    pub(super) problems: Vec<SourceStatus>,
+    pub(super) problems: Vec<NoSource>,
     /// Folders that may hold more than was found, since they cannot be read now.
     pub(super) unreadable: Vec<PathBuf>,
     /// Where folders really are.
     pub(super) real: Vec<(PathBuf, PathBuf)>,
 }
 
-pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
-    let Scanned { mut found, problems: mut statuses, mut unreadable, mut real } =
-        Scanned::default();
+pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> FolderScan {
+    let FolderScan { mut found, mut problems, mut unreadable, mut real } = FolderScan::default();
     let mut seen = BTreeSet::new();
     for (rank, folder) in folders.iter().enumerate() {
         let path = match std::fs::canonicalize(&folder.path) {
@@ -65,7 +64,7 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
             Err(error) if is_absent(&error) => continue,
             Err(error) => {
                 let reason = unreadable_folder(&error);
-                statuses.push(refused(folder.path.clone(), None, reason));
+                problems.push(refused(folder.path.clone(), None, reason));
                 unreadable.push(folder.path.clone());
                 continue;
             }
@@ -77,18 +76,18 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
         let place = match folder.place() {
             Ok(place) => place,
             Err(reason) => {
-                statuses.push(refused(folder.path.clone(), None, reason));
+                problems.push(refused(folder.path.clone(), None, reason));
                 continue;
             }
         };
         match scan(&path, &place, limits) {
-            Ok((candidates, problems)) => {
+            Ok((candidates, of_folder)) => {
                 let origin = folder.origin;
                 found.extend(candidates.into_iter().map(|(candidate, twins)| {
                     let named = named(&candidate.path, &folder.path);
-                    Found { candidate, origin, rank, named, twins }
+                    FileFound { candidate, origin, rank, named, twins }
                 }));
-                statuses.extend(problems);
+                problems.extend(of_folder);
             }
             // It has just been removed.
             Err(Unlisted::Io(error)) if is_absent(&error) => {}
@@ -97,12 +96,12 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> Scanned {
                     Unlisted::Io(error) => unreadable_folder(&error),
                     Unlisted::TooMany(reason) => reason,
                 };
-                statuses.push(refused(path.clone(), None, reason));
+                problems.push(refused(path.clone(), None, reason));
                 unreadable.push(path);
             }
         }
     }
-    Scanned { found, problems: statuses, unreadable, real }
+    FolderScan { found, problems, unreadable, real }
 }
 
 /// Why a folder is not listed.
@@ -130,9 +129,9 @@ fn scan(
     folder: &Path,
     place: &Place,
     limits: &Limits,
-) -> Result<(Vec<Candidates>, Vec<SourceStatus>), Unlisted> {
+) -> Result<(Vec<Candidates>, Vec<NoSource>), Unlisted> {
     let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
-    let mut statuses = Vec::new();
+    let mut problems = Vec::new();
     let files_max = limits.plugin_files_max.0;
     for (count, entry) in std::fs::read_dir(folder).map_err(Unlisted::Io)?.enumerate() {
         if count == files_max {
@@ -147,18 +146,18 @@ fn scan(
             && let Err(ReadError { problem: problem @ Problem::LeadsOut, .. }) = place.real(&path)
         {
             if may_be_a_plugin(&path) {
-                statuses.push(refused(path, None, problem.to_string()));
+                problems.push(refused(path, None, problem.to_string()));
             }
             continue;
         }
         let Some(stem) = stem(&path) else {
-            statuses.extend(script::ignored(&path).map(|why| refused(path, None, why)));
+            problems.extend(script::ignored(&path).map(|why| refused(path, None, why)));
             continue;
         };
         match PluginId::from_stem(&stem) {
             Ok(id) => candidates.entry(id).or_default().push(path),
             Err(error) => {
-                statuses.push(refused(path, None, format!("{error}; rename the file")));
+                problems.push(refused(path, None, format!("{error}; rename the file")));
             }
         }
     }
@@ -174,12 +173,12 @@ fn scan(
         });
         found.extend(of_id.next().map(|first| (first, twins.clone())));
         let reason = twins.unwrap_or_default();
-        statuses.extend(of_id.map(|other| {
+        problems.extend(of_id.map(|other| {
             let source = SourceId::Plugin { id: other.id, folder: other.folder };
             refused(other.path, Some(source), reason.clone())
         }));
     }
-    Ok((found, statuses))
+    Ok((found, problems))
 }
 
 /// The stem of what is a plugin by its name: a component, or a script. Hidden files are of no
@@ -212,6 +211,15 @@ fn twins(id: &PluginId, paths: &[PathBuf]) -> Option<String> {
     })
 }
 
-fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> SourceStatus {
-    SourceStatus::refused(path, source, Phase::Find, reason)
+fn refused(path: PathBuf, source: Option<SourceId>, reason: String) -> NoSource {
+    NoSource { location: Location::File(path), source, reason }
+}
+
+/// A file of a folder as whoever configured the folder wrote that, so that a plugin is named without
+/// more of this machine than need be.
+fn named(path: &Path, configured: &Path) -> PathBuf {
+    let Some(below) = path.file_name() else { return path.to_owned() };
+    // A bare name would be an id.
+    let configured = if configured == Path::new("") { Path::new(".") } else { configured };
+    configured.join(below)
 }

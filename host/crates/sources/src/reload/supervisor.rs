@@ -1,49 +1,48 @@
-//! From events to what serves: looks at what lies there, loads what is new, one at a time for each
-//! file and all files side by side, and publishes.
+//! From events to what serves: looks at what there is, loads what is new, one at a time for each source
+//! and all sources side by side, and publishes.
+//!
+//! It knows no kind of source: drivers say what there is, and load it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{BoxFuture, select_all};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{Id, JoinSet};
 
 use super::arriving::{self, Arriving};
-use super::build::Build;
-use super::files::{self, Files};
-use super::gate::{self, Gate};
-use super::reconcile::{Guards, Settled};
+use super::fail_closed::Guards;
+use super::gate::Gate;
+use super::reconcile::Settled;
 use super::source::Source;
-use super::trust_policy::Case;
-use super::{Failed, Folder, Remembered, Shown, SourceStatus, audit, persist, recorded, whose};
+use super::work::{Done, What, Work};
+use super::{Shown, SourceStatus, audit, persist, whose};
+use crate::driver::Driver;
+use crate::remembered::Remembered;
 use crate::watcher::Watcher;
 use toolhost_core::limits::Limits;
-use toolhost_core::tool::Usage;
+use toolhost_core::tool::SourceId;
 use toolhost_kernel::quarantine::Quarantine;
 use toolhost_kernel::registry::Registry;
 use toolhost_policy::capability::Variables;
 use toolhost_state::audit::Audit;
 use toolhost_state::config::Config;
-use toolhost_state::store::Builds;
+use toolhost_wasm::Secrets;
 use toolhost_wasm::script::Stamp;
-use toolhost_wasm::{LoadError, Loaded, Loader, Phase, Secrets};
 
 /// What is ready so soon after something else is published with it.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Files that turn out not to be what is recorded of them, and wait to be loaded.
+/// Sources that turn out not to be what is recorded of them, and wait to be loaded.
 const MISFITS_MAX: usize = 1_000;
 
 /// What is loaded, and how.
 #[derive(Clone, Default)]
 pub struct ReloadSettings {
-    /// Folders of plugins, the highest rank first.
-    pub folders: Vec<Folder>,
     /// Everything is loaded once, and changes are not noticed.
     pub once: bool,
-    /// Also what is recorded, and looks as it did then, is loaded before it is needed.
-    pub load_all: bool,
     /// Whether the examples of changed builds are run.
     pub gate: Gate,
     /// Reads anew what the operator configured.
@@ -70,8 +69,9 @@ pub struct Renewed {
 
 /// The parts it works with.
 pub struct Parts {
-    /// Loads.
-    pub loader: Arc<Loader>,
+    /// What finds and loads sources, a driver for each kind. Where two find the same source, the first
+    /// has it.
+    pub drivers: Vec<Arc<dyn Driver>>,
     /// Where it publishes.
     pub registry: Arc<Registry>,
     /// Tells of new builds that crash at once.
@@ -80,8 +80,8 @@ pub struct Parts {
     pub audit: Arc<Audit>,
 }
 
-/// Keeps what is published in step with what lies in the folders.
-pub struct Reloader {
+/// Keeps what is published in step with what there is.
+pub struct Supervisor {
     pub(super) settings: ReloadSettings,
     pub(super) parts: Parts,
     pub(super) config: Config,
@@ -89,13 +89,13 @@ pub struct Reloader {
     pub(super) remembered: Arc<Remembered>,
     /// Grows when values of variables or secrets may have changed.
     pub(super) values: u64,
-    pub(super) sources: BTreeMap<PathBuf, Source>,
+    pub(super) sources: BTreeMap<SourceId, Source>,
     /// How many sources there were so far.
     pub(super) sources_count: u64,
-    /// What cannot be a plugin.
+    /// What looks like a source and is none.
     pub(super) problems: Vec<SourceStatus>,
-    /// Where folders are, as far as that was ever known.
-    pub(super) real_folders: BTreeMap<PathBuf, PathBuf>,
+    /// Folders that were looked at.
+    pub(super) folders: Vec<PathBuf>,
     /// Something has changed since it was published last.
     pub(super) changed: bool,
     /// When it began.
@@ -105,7 +105,7 @@ pub struct Reloader {
     /// Why the configuration cannot be read anew.
     pub(super) misconfigured: Option<SourceStatus>,
     guards: Guards,
-    /// Most files are not to be loaded.
+    /// Most sources are not to be loaded.
     pub(super) is_partial: bool,
     /// ... and what was to be loaded first is there.
     pub(super) is_first_there: bool,
@@ -113,63 +113,30 @@ pub struct Reloader {
     /// What is worked at, for those that break.
     pub(super) working: HashMap<Id, Work>,
     pub(super) shown: watch::Sender<Shown>,
-    pub(super) compiling: watch::Receiver<BTreeSet<String>>,
     pub(super) watcher: Option<Watcher>,
     /// The states of the files that were read last.
     pub(super) configured: Vec<Stamp>,
     pub(super) known: Vec<Stamp>,
     /// What was remembered has a say in what is configured, and has changed.
     pub(super) reread_due: bool,
-    /// What files looked like when they were loaded last.
-    pub(super) files: Files,
-    pub(super) limits_key: String,
-    /// Files that are not what is recorded of them.
-    pub(super) misfits: (mpsc::Sender<PathBuf>, mpsc::Receiver<PathBuf>),
+    /// Sources that are not what is recorded of them.
+    pub(super) misfits: (mpsc::Sender<SourceId>, mpsc::Receiver<SourceId>),
 }
 
-/// What is worked at.
-#[derive(Clone)]
-pub(super) struct Work {
-    /// Whose file.
-    pub(super) path: PathBuf,
-    /// The source's number: the next one with this path is another.
-    number: u64,
-    /// The digest of the kept build, if it is not the file.
-    pub(super) kept: Option<String>,
-}
-
-/// What was worked at.
-pub(super) struct Done {
-    work: Work,
-    what: What,
-}
-
-pub(super) enum What {
-    /// The file was read.
-    Loaded(Result<Loaded, LoadError>, Usage),
-    /// Its examples have run.
-    Passed(Box<Build>, Result<(), String>),
-    /// A kept build was read.
-    Kept(Result<Loaded, LoadError>),
-}
-
-impl Reloader {
-    /// It does nothing until it runs; `shown` tells what became of files.
+impl Supervisor {
+    /// It does nothing until it runs; `shown` tells what became of sources.
     pub fn new(
         settings: ReloadSettings,
         parts: Parts,
         config: Config,
         remembered: Remembered,
         shown: watch::Sender<Shown>,
-    ) -> Reloader {
+    ) -> Supervisor {
         let limits = Arc::new(config.limits.clone());
-        let limits_key = files::key(&limits);
         let watcher = (!settings.once).then(Watcher::start);
-        let compiling = parts.loader.compiling();
-        let mut reloader = Reloader {
+        let mut supervisor = Supervisor {
             settings,
             parts,
-            compiling,
             config,
             limits,
             remembered: Arc::new(remembered),
@@ -177,7 +144,7 @@ impl Reloader {
             sources: BTreeMap::new(),
             sources_count: 0,
             problems: Vec::new(),
-            real_folders: BTreeMap::new(),
+            folders: Vec::new(),
             changed: true,
             since: Instant::now(),
             unsaved: None,
@@ -192,13 +159,11 @@ impl Reloader {
             configured: Vec::new(),
             known: Vec::new(),
             reread_due: false,
-            files: Files::default(),
-            limits_key,
             misfits: mpsc::channel(MISFITS_MAX),
         };
-        reloader.configured = reloader.configured_now();
-        reloader.known = reloader.known_now();
-        reloader
+        supervisor.configured = supervisor.configured_now();
+        supervisor.known = supervisor.known_now();
+        supervisor
     }
 
     /// Loads and publishes, and goes on with it until it is dropped; or, if everything is to be
@@ -223,7 +188,7 @@ impl Reloader {
             let is_time = self.watcher.is_some()
                 || self.settings.first.is_some()
                 || self.work.is_empty()
-                || self.waits_for_runners()
+                || self.waits_for_host()
                 || self.is_listed() && !self.shown.borrow().listed;
             if is_time && std::mem::take(&mut self.changed) {
                 self.publish().await;
@@ -236,16 +201,25 @@ impl Reloader {
 
     /// Waits until there is something new. Returns false if there will not be.
     async fn wait(&mut self) -> bool {
-        let Reloader { work, watcher, parts, compiling, shown, misfits, .. } = self;
-        // What is compiled is of concern at the start alone.
+        let now = Instant::now();
+        let next_retry = self.sources.values().filter_map(|source| source.retry_at).min();
+        let retry = async {
+            match next_retry {
+                Some(at) => tokio::time::sleep(at.saturating_duration_since(now)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let Supervisor { work, watcher, parts, shown, misfits, .. } = self;
+        // What the host prepares once is of concern at the start alone.
         let is_starting = !shown.borrow().started;
+        let progressed = first_of(&parts.drivers, |driver| driver.progressed());
         let Some(watcher) = watcher else {
             tokio::select! {
                 done = work.join_next_with_id() => match done {
                     Some(done) => self.take(done),
                     None => return false,
                 },
-                Ok(()) = compiling.changed(), if is_starting => self.changed = true,
+                () = progressed, if is_starting => self.changed = true,
             }
             return true;
         };
@@ -253,12 +227,25 @@ impl Reloader {
             Some(done) = work.join_next_with_id() => {
                 self.take(done);
             }
-            Ok(()) = compiling.changed(), if is_starting => self.changed = true,
+            () = progressed, if is_starting => self.changed = true,
             () = watcher.changed() => self.look().await,
-            Some(path) = misfits.1.recv() => self.load_again(&path),
+            () = first_of(&parts.drivers, |driver| driver.changed()) => self.look().await,
+            () = retry => self.retry(),
+            Some(source) = misfits.1.recv() => self.load_again(&source),
             fallen = parts.quarantine.fell() => self.fell(fallen).await,
         }
         true
+    }
+
+    /// What finds and loads sources.
+    pub(super) fn drivers(&self) -> impl Iterator<Item = Arc<dyn Driver>> {
+        self.parts.drivers.iter().cloned()
+    }
+
+    /// Tries again what it is time for.
+    fn retry(&mut self) {
+        let now = Instant::now();
+        self.sources.values_mut().for_each(|source| _ = source.is_retried(now));
     }
 
     /// Takes what is ready at about the same time.
@@ -271,118 +258,8 @@ impl Reloader {
         }
     }
 
-    /// Works for a source, which is busy until that is taken in.
-    pub(super) fn spawn(
-        &mut self,
-        path: PathBuf,
-        kept: Option<String>,
-        work: impl Future<Output = What> + Send + 'static,
-    ) {
-        let Some(source) = self.sources.get_mut(&path) else { return };
-        let of = Work { path, number: source.number, kept };
-        let known = of.clone();
-        let handle = self.work.spawn(async move { Done { work: of, what: work.await } });
-        self.working.insert(handle.id(), known);
-        source.busy = Some(handle);
-        self.changed = true;
-    }
-
-    /// Takes in what was worked at.
-    pub(super) fn take(&mut self, done: Result<(Id, Done), JoinError>) {
-        self.changed = true;
-        let (Work { path, number, kept }, what) = match done {
-            Ok((id, Done { work, what })) => {
-                self.working.remove(&id);
-                (work, what)
-            }
-            Err(error) => {
-                let Some(work) = self.working.remove(&error.id()) else { return };
-                let broken = Err(LoadError::Internal(error.to_string()));
-                let what = match &work.kept {
-                    Some(_) => What::Kept(broken),
-                    None => What::Loaded(broken, Usage::default()),
-                };
-                (work, what)
-            }
-        };
-        // It may be gone by now, and another be there.
-        let source = self.sources.get_mut(&path).filter(|source| source.number == number);
-        let Some(source) = source else { return };
-        source.busy = None;
-        match what {
-            What::Loaded(loaded, usage) => {
-                source.usage = usage;
-                match loaded {
-                    Ok(loaded) => self.loaded(&path, Build::new(loaded)),
-                    Err(error) => source.file = Some(Err(error.into())),
-                }
-            }
-            What::Passed(build, passed) => match passed {
-                Ok(()) => source.accept(*build),
-                Err(reason) => {
-                    let reason = format!("{reason}; correct the tool or its example");
-                    source.file = Some(Err(Failed { phase: Phase::Examples, reason }));
-                }
-            },
-            What::Kept(loaded) => {
-                let id = source.found.candidate.id.clone();
-                let digest = kept.unwrap_or_default();
-                match loaded {
-                    Ok(loaded) => {
-                        source.builds.insert(digest.into(), Build::new(loaded));
-                    }
-                    Err(error) => {
-                        let reason = error.to_string();
-                        if source.refuses(digest, &reason) {
-                            tracing::warn!("a kept build of plugin:{id} does not serve: {reason}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// A file is read: it is the same as before, passes its examples first, or is accepted.
-    fn loaded(&mut self, path: &PathBuf, build: Build) {
-        let Some(source) = self.sources.get_mut(path) else { return };
-        if let Some(Ok(before)) = &source.file
-            && before.digest() == build.digest()
-        {
-            if before.loaded.is_recorded() {
-                source.accept(build);
-            }
-            return;
-        }
-        let case = Case::new(&source.found, &self.config, &self.remembered);
-        let before =
-            source.last.as_deref().or_else(|| Some(case.known?.build.as_ref()?.digest.as_str()));
-        let is_changed = before.is_some_and(|before| before != &**build.digest());
-        let has_examples =
-            build.loaded.registration.tools.iter().any(|tool| !tool.spec().examples.is_empty());
-        let judged = case.judge(&build);
-        if !is_changed || !has_examples || self.settings.gate == Gate::Off || !judged.is_in_order()
-        {
-            source.accept(build);
-            return;
-        }
-        let mut tried = self.parts.loader.renew(&build.loaded);
-        if self.settings.gate == Gate::WithGrants && judged.is_trusted() {
-            let settings = case.settings(&judged);
-            // What gives nothing is said when it serves.
-            let _ = tried.grant(&settings.grants, &settings.exclusive);
-        }
-        let (limits, loader) = (Arc::clone(&self.limits), Arc::clone(&self.parts.loader));
-        let (folder, standing) = (source.found.candidate.folder.clone(), source.load_as.standing);
-        self.spawn(path.clone(), None, async move {
-            let _slot = loader.slot(&folder, standing).await;
-            let passed = gate::pass(&tried, &limits).await;
-            What::Passed(Box::new(build), passed)
-        });
-    }
-
-    /// Publishes what there is, and tells what became of files.
+    /// Publishes what there is, and tells what became of sources.
     pub(super) async fn publish(&mut self) {
-        let builds = self.remembered.state.as_deref().map(Builds::new);
         let mut wanted = Vec::new();
         let settled = super::reconcile::settle(
             &mut self.sources,
@@ -390,7 +267,7 @@ impl Reloader {
             &self.remembered,
             &self.parts,
             &mut self.guards,
-            (self.values, builds.as_ref()),
+            self.values,
             &mut wanted,
         );
         let Settled { mut statuses, mut seen, catalog, replaced } = settled;
@@ -399,29 +276,23 @@ impl Reloader {
             seen.iter_mut().for_each(|seen| seen.names.clear());
         }
         for loaded in replaced {
-            loaded.retire();
+            loaded.handle.retire();
         }
-        for (path, digest, candidate) in wanted {
-            let source = self.sources.get(&path).filter(|source| source.busy.is_none());
+        for (id, digest) in wanted {
+            let source = self.sources.get(&id).filter(|source| source.busy.is_none());
             let Some(source) = source else { continue };
             let load_as = arriving::load_as(&source.found, &self.remembered);
-            let (loader, builds) = (Arc::clone(&self.parts.loader), builds.clone());
-            self.spawn(path, Some(digest.clone()), async move {
-                let loaded = loader.load_kept(&candidate, &load_as, &digest).await;
-                if let (Err(LoadError::NotKept), Some(builds)) = (&loaded, builds)
-                    && let Err(error) = builds.discard(&digest)
-                {
-                    tracing::warn!(%error, "a damaged build cannot be removed");
-                }
-                What::Kept(loaded)
+            let (driver, found) = (Arc::clone(&source.driver), source.found.clone());
+            self.spawn(id, Some(digest.clone()), async move {
+                What::Kept(driver.load_kept(&found, &load_as, &digest).await)
             });
         }
         statuses.extend(self.problems.iter().chain(&self.misconfigured).cloned());
-        statuses.sort_by(|left, right| left.path.cmp(&right.path));
+        statuses.sort_by(|left, right| left.location.cmp(&right.location));
         let before = self.shown.borrow().clone();
         let is_tried = self.is_tried();
         let is_settled = before.settled || self.work.is_empty() && is_tried && !self.is_partial;
-        let is_started = before.started || is_settled || self.waits_for_runners() && is_tried;
+        let is_started = before.started || is_settled || self.waits_for_host() && is_tried;
         let is_had = is_tried && !self.is_partial && self.waits_for_strangers();
         let is_listed = is_settled || before.listed || self.is_listed();
         // Who waits for one tool goes on before all is settled.
@@ -431,13 +302,10 @@ impl Reloader {
             audit::note(&self.parts.audit, &news, &catalog);
         }
         let (remembered, limits) = (Arc::clone(&self.remembered), Arc::clone(&self.limits));
-        let (unrecorded, looked) = (self.unrecorded(), self.looked());
+        let jobs = self.to_record();
         let remember = move || {
             let lock = persist::remember(&remembered, &seen, &limits);
-            recorded::record(&remembered, &unrecorded);
-            if let Some(state) = &remembered.state {
-                files::remember(state, looked);
-            }
+            jobs.into_iter().for_each(|job| job());
             lock
         };
         let unsaved = match tokio::task::spawn_blocking(remember).await {
@@ -468,8 +336,8 @@ impl Reloader {
                     is_settled,
                     before.tried || is_had || is_settled,
                 );
-        let folders = self.real_folders.values().cloned().collect::<Vec<_>>();
-        let directories = Some(whose::directories(&self.config, &self.remembered, &folders));
+        let directories = whose::directories(&self.config, &self.remembered, &self.folders);
+        let directories = Some(directories);
         let arriving = Arriving::of(&self.sources, &self.config, &self.remembered);
         let is_same = is_same && before.directories.as_deref() == directories.as_ref();
         if *before.statuses != statuses || *before.arriving != arriving || !is_same {
@@ -486,4 +354,15 @@ impl Reloader {
             });
         }
     }
+}
+
+/// Waits for the first driver that this comes to an end of.
+async fn first_of<'a>(
+    drivers: &'a [Arc<dyn Driver>],
+    waits: impl Fn(&'a dyn Driver) -> BoxFuture<'a, ()>,
+) {
+    if drivers.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    select_all(drivers.iter().map(|driver| waits(&**driver))).await;
 }
