@@ -34,9 +34,9 @@ const DIGEST_CHARS: usize = 12;
 /// `contents = true`. `toolhost audit verify` tells whether it is as it was written.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Arguments {
+pub(super) struct AuditArguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<AuditCommand>,
 
     /// Only what is about this tool.
     #[arg(long, value_name = "TOOL")]
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AuditCommand {
     /// Tells whether the log is as it was written: that no line was changed, removed, inserted or
     /// moved. The exit code is 1 if one was.
     ///
@@ -90,16 +90,16 @@ impl Home {
     }
 }
 
-pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(ui: &Ui, global: &Global, given: &AuditArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let folder = audit::folder(&home.state);
     let parts = audit::parts(&folder).map_err(|error| {
         Failure::usage(format!("the audit log {} cannot be read: {error}", folder.display()))
     })?;
     match given.command {
-        Some(Command::Verify) => verify(ui, parts),
+        Some(AuditCommand::Verify) => verify(ui, parts),
         None => {
-            let Shown { entries: 0, records } = show(ui, given, parts)? else { return Ok(()) };
+            let ShownLines { entries: 0, records } = show(ui, given, parts)? else { return Ok(()) };
             ui::error_line(&match records {
                 _ if !home.operators_config(global).audit.enabled => format!(
                     "no entries: the audit log is off; set `enabled = true` below `[audit]` in {}",
@@ -114,21 +114,21 @@ pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Fai
 }
 
 /// How much was shown.
-struct Shown {
+struct ShownLines {
     entries: usize,
     /// Of so many records that there are.
     records: usize,
 }
 
-fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<Shown, Failure> {
+fn show(ui: &Ui, given: &AuditArguments, parts: Vec<Part>) -> Result<ShownLines, Failure> {
     let most = match given {
-        Arguments { all: true, .. } => None,
-        Arguments { last: Some(last), .. } => Some(*last),
-        Arguments { since: Some(_), .. } => None,
+        AuditArguments { all: true, .. } => None,
+        AuditArguments { last: Some(last), .. } => Some(*last),
+        AuditArguments { since: Some(_), .. } => None,
         _ => Some(ENTRIES),
     };
     let (mut changes, mut selected) = (Changes::default(), most.map(Selected::new));
-    let mut shown = Shown { entries: 0, records: 0 };
+    let mut shown = ShownLines { entries: 0, records: 0 };
     for part in parts {
         let name = part.name.clone();
         for (number, record) in audit::read(part) {
@@ -162,14 +162,14 @@ fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<Shown, Failure> 
             entries.len()
         ));
     }
-    Ok(Shown { entries: count, ..shown })
+    Ok(ShownLines { entries: count, ..shown })
 }
 
 fn print(ui: &Ui, record: &Record) -> Result<(), Failure> {
     if ui.json { ui.json_text(&record.text) } else { ui.line(&in_words(record)) }
 }
 
-fn is_meant(given: &Arguments, record: &Record) -> bool {
+fn is_meant(given: &AuditArguments, record: &Record) -> bool {
     given.tool.as_deref().is_none_or(|tool| record.str("tool") == tool)
         && given.since.is_none_or(|since| record.time >= since)
         && (!given.denied || record.kind == "denial")

@@ -25,7 +25,7 @@ use toolhost_state::trust_store;
 /// Rust's toolchain and Node.js are looked for along PATH; what else scripts take is where `make`
 /// put it. Nothing is installed: what is missing is said, with the command that installs it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct BuildArguments {
     /// A folder with Cargo.toml or the main file of a script; or a script's file. A path: `./json`.
     source: PathBuf,
 
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     yes: bool,
 }
 
-pub(super) async fn run(ui: &Ui, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, arguments: &BuildArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let out = if arguments.install { &home.bundled } else { &arguments.out };
     let mut places = home.building();

@@ -31,7 +31,7 @@ pub(super) use given::text as read_text;
 /// side by side, and large results are kept for `result_read`. The exit code is that of the worst
 /// outcome.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct CallArguments {
     /// The tool's name.
     #[arg(required_unless_present = "batch")]
     tool: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Arguments {
     batch: Option<String>,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &CallArguments) -> Result<(), Failure> {
     let dirs = given.dir.iter().map(|dir| read_dir(dir)).collect::<Result<Vec<_>, _>>()?;
     let settings = Home::from_environment()?.settings(global)?;
     let limits = &settings.config.limits;

@@ -36,7 +36,7 @@ const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.t
 /// `toolhost list`. The exit code is 1 if there are errors; warnings and notes do not count, unless
 /// `--strict` is given. Before a folder is built, it asks as `toolhost build` does.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct CheckArguments {
     /// A file; a folder with the source, named by its path (`./json`), which is built first where it
     /// has a Cargo.toml (nothing is put into a plugins folder); or the id of a plugin.
     #[arg(value_name = "FILE|DIR|ID")]
@@ -52,14 +52,14 @@ pub(super) struct Arguments {
 }
 
 /// What is to be checked: a file, and its name for people.
-struct Target {
+struct CheckTarget {
     name: String,
     candidate: Candidate,
     /// What was built for the check goes with it.
     _built: Option<StagedBuild>,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &CheckArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let mut results = Vec::new();
@@ -117,9 +117,9 @@ async fn check(
 async fn targets(
     ui: &Ui,
     home: &Home,
-    given: &Arguments,
+    given: &CheckArguments,
     settings: &HostSettings,
-) -> Result<Vec<Target>, Failure> {
+) -> Result<Vec<CheckTarget>, Failure> {
     let named = Path::new(&given.plugin);
     if source::is_path(named) {
         let path = &folder::whole(&settings.folders, named);
@@ -130,7 +130,7 @@ async fn targets(
             return Err(Failure::usage(format!("{} cannot be read: {error}", given.plugin)));
         }
         let candidate = candidate(path, settings)?;
-        return Ok(vec![Target { name: given.plugin.clone(), candidate, _built: None }]);
+        return Ok(vec![CheckTarget { name: given.plugin.clone(), candidate, _built: None }]);
     }
     let here = source::hint(named);
     let id = read_id(&given.plugin).map_err(|failure| match here.clone() {
@@ -154,7 +154,7 @@ async fn targets(
         }
     })?;
     let name = super::problem::shown(&candidate.path);
-    Ok(vec![Target { name, candidate, _built: None }])
+    Ok(vec![CheckTarget { name, candidate, _built: None }])
 }
 
 /// A folder with a source: built, or checked as it is where it is made of scripts.
@@ -163,11 +163,15 @@ async fn folder(
     home: &Home,
     folder: &Path,
     (settings, yes): (&HostSettings, bool),
-) -> Result<Vec<Target>, Failure> {
+) -> Result<Vec<CheckTarget>, Failure> {
     let real = source::real(home, folder)?;
     if MAIN_FILES.iter().any(|file| folder.join(file).is_file()) {
         let name = folder.display().to_string();
-        return Ok(vec![Target { name, candidate: candidate(&real, settings)?, _built: None }]);
+        return Ok(vec![CheckTarget {
+            name,
+            candidate: candidate(&real, settings)?,
+            _built: None,
+        }]);
     }
     if !folder.join("Cargo.toml").is_file() {
         return Err(Failure::usage(format!(
@@ -197,9 +201,9 @@ async fn folder(
             place: Place::Own,
         };
         let name = format!("{} of {}", built.id, folder.display());
-        Target { name, candidate, _built: None }
+        CheckTarget { name, candidate, _built: None }
     });
-    let mut targets: Vec<Target> = targets.collect();
+    let mut targets: Vec<CheckTarget> = targets.collect();
     if let Some(last) = targets.last_mut() {
         last._built = out.take();
     }
@@ -220,7 +224,7 @@ fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, Failure>
     Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned(), place })
 }
 
-fn show(ui: &Ui, target: &Target, checked: &Checked) -> Result<(), Failure> {
+fn show(ui: &Ui, target: &CheckTarget, checked: &Checked) -> Result<(), Failure> {
     match &checked.facts {
         Some(facts) => ui.line(&format!(
             "{} is {} {}: {}, {} bytes",
@@ -267,7 +271,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn to_json(target: &Target, checked: &Checked) -> Value {
+fn to_json(target: &CheckTarget, checked: &Checked) -> Value {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let tool = |tool: &CheckedTool| {
         json!({

@@ -10,12 +10,16 @@ use toolhost_kernel::registry::Entry;
 
 /// Explains one tool: what it does, its arguments, examples, and what it asks for.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct DescribeArguments {
     /// The tool's name.
     tool: String,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(
+    ui: &Ui,
+    global: &Global,
+    arguments: &DescribeArguments,
+) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let (sources, catalog) = (host.loaded().await, host.catalog());
     let Some(entry) = catalog.find(&arguments.tool) else {

@@ -57,7 +57,7 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// is not what was trusted has what that was granted; and before a copy of a script comes in place of a
 /// plugin that was granted something.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct DevArguments {
     /// The plugin's source, by its path: `./json`.
     #[arg(default_value = ".")]
     source: PathBuf,
@@ -91,7 +91,7 @@ pub(super) struct Arguments {
     yes: bool,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &DevArguments) -> Result<(), Failure> {
     if ui.json {
         return Err(Failure::usage("`toolhost dev` is for a terminal, and prints no JSON").hint(
             "`toolhost build --json`, `toolhost check --json` and `toolhost audit --json` do",

@@ -31,12 +31,12 @@ use toolhost_wasm::{self as plugin, RUNNER_REPAIR};
 /// that was left out, cannot work at present or is quarantined, or a grant that gives nothing. With `--enable`,
 /// `--disable` or `--platform`, tools of other toolsets do not count.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct DoctorArguments {
     #[command(flatten)]
     selection: SelectionFlags,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &DoctorArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let mut setup = setup(&home, global, &settings).await;

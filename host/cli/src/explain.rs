@@ -29,7 +29,7 @@ const NAME_CHARS_MAX: usize = 60;
 /// `--enable`, `--disable` and `--platform` say which session is meant; without them it has
 /// every tool.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ExplainArguments {
     /// A tool, a toolset, a plugin or an MCP server. A tool comes first; `plugin:ID` and
     /// `mcp:NAME` are no tools.
     name: String,
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     selection: SelectionFlags,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &ExplainArguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let session = given.selection.session(&host)?;
     let listed = host.definitions(&session, Format::OpenAi).await;

@@ -33,12 +33,16 @@ use toolhost_wasm::{LoadError, Loaded};
 /// name text that a person does not see, or that tells a model what to do; a plugin without any
 /// is not thereby harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct InspectArguments {
     /// The component.
     file: PathBuf,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(
+    ui: &Ui,
+    global: &Global,
+    arguments: &InspectArguments,
+) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
     let file = arguments.file.display().to_string();

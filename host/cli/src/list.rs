@@ -25,7 +25,7 @@ use toolhost_sources::reload::SourceStatus;
 /// again and again; they are listed to models all the same. Plugins marked `untrusted` lie in a project's folder: they run without any
 /// authority and take no name from another.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ListArguments {
     /// Sort by TOKENS, the most expensive first, with each tool's share and the sum. Tools that
     /// cannot work at present are not shown to a model, so they cost nothing.
     #[arg(long)]
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     selection: SelectionFlags,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &ListArguments) -> Result<(), Failure> {
     let host = listed_host(ui, global).await?;
     let (sources, catalog) = (host.listed().await, host.catalog());
     let session = given.selection.session(&host)?;
@@ -83,7 +83,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(known: &Known<'_>, catalog: &'a Catalog, given: &Arguments) -> Listing<'a> {
+    fn new(known: &Known<'_>, catalog: &'a Catalog, given: &ListArguments) -> Listing<'a> {
         let Known { sources, listed, quarantined } = *known;
         let shown: HashMap<&str, usize> =
             listed.names.iter().map(String::as_str).zip(listed.values.iter().map(tokens)).collect();

@@ -70,12 +70,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// crash; 70 toolhost itself is wrong.
 #[derive(Debug, Parser)]
 #[command(name = "toolhost", version, max_term_width = usage::WIDTH)]
-struct Arguments {
+struct ProgramArguments {
     #[command(flatten)]
     global: Global,
 
     #[command(subcommand)]
-    command: Command,
+    command: Subcommands,
 }
 
 /// What most commands take; [`usage`] says which ones.
@@ -100,33 +100,33 @@ struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    List(list::Arguments),
-    Toolsets(toolsets::Arguments),
-    Schema(schema::Arguments),
-    Describe(describe::Arguments),
-    Call(call::Arguments),
-    Explain(explain::Arguments),
-    Inspect(inspect::Arguments),
-    Probe(probe::Arguments),
-    Doctor(doctor::Arguments),
+enum Subcommands {
+    List(list::ListArguments),
+    Toolsets(toolsets::ToolsetsArguments),
+    Schema(schema::SchemaArguments),
+    Describe(describe::DescribeArguments),
+    Call(call::CallArguments),
+    Explain(explain::ExplainArguments),
+    Inspect(inspect::InspectArguments),
+    Probe(probe::ProbeArguments),
+    Doctor(doctor::DoctorArguments),
     Grant(grant::GrantArguments),
     Revoke(grant::RevokeArguments),
-    Trust(trust::Arguments),
-    Secret(secret::Arguments),
-    Audit(audit::Arguments),
-    Watch(watch::Arguments),
-    New(new::Arguments),
-    Check(check::Arguments),
-    Build(build::Arguments),
-    Dev(dev::Arguments),
-    Rollback(rollback::Arguments),
-    Sample(sample::Arguments),
-    Where(places::Arguments),
-    Serve(serve::Arguments),
+    Trust(trust::TrustArguments),
+    Secret(secret::SecretArguments),
+    Audit(audit::AuditArguments),
+    Watch(watch::WatchArguments),
+    New(new::NewArguments),
+    Check(check::CheckArguments),
+    Build(build::BuildArguments),
+    Dev(dev::DevArguments),
+    Rollback(rollback::RollbackArguments),
+    Sample(sample::SampleArguments),
+    Where(places::PlacesArguments),
+    Serve(serve::ServeArguments),
     #[command(name = "record-bundled", hide = true)]
-    Record(record::Arguments),
-    Completions(completions::Arguments),
+    Record(record::RecordArguments),
+    Completions(completions::CompletionsArguments),
     /// Compiles the component on stdin. The host starts this.
     #[command(name = COMPILE_COMMAND, hide = true)]
     Compile,
@@ -139,15 +139,18 @@ fn main() -> ExitCode {
     let arguments = usage::parse();
     // Before anything else: no thread, no runtime, no log.
     match arguments.command {
-        Command::Compile => return confined(plugin::compile_here(stdin().lock(), stdout().lock())),
-        Command::CheckValue => {
+        Subcommands::Compile => {
+            return confined(plugin::compile_here(stdin().lock(), stdout().lock()));
+        }
+        Subcommands::CheckValue => {
             return confined(checker::check_here(stdin().lock(), stdout().lock()));
         }
         _ => {}
     }
-    if !matches!(&arguments.command, Command::Watch(given) if given.draws(arguments.global.json)) {
+    if !matches!(&arguments.command, Subcommands::Watch(given) if given.draws(arguments.global.json))
+    {
         // It would stand in the middle of what is drawn.
-        let hears_guests = matches!(&arguments.command, Command::Dev(_));
+        let hears_guests = matches!(&arguments.command, Subcommands::Dev(_));
         log_to_stderr(arguments.global.verbose, hears_guests);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -163,35 +166,35 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(Arguments { global, command }: Arguments) -> Result<(), Failure> {
+async fn run(ProgramArguments { global, command }: ProgramArguments) -> Result<(), Failure> {
     let ui = Ui::new(global.json);
     match command {
-        Command::List(arguments) => list::run(&ui, &global, &arguments).await,
-        Command::Toolsets(arguments) => toolsets::run(&ui, &global, &arguments).await,
-        Command::Schema(arguments) => schema::run(&ui, &global, &arguments).await,
-        Command::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
-        Command::Call(arguments) => call::run(&ui, &global, &arguments).await,
-        Command::Explain(arguments) => explain::run(&ui, &global, &arguments).await,
-        Command::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
-        Command::Probe(arguments) => probe::run(&ui, &global, &arguments).await,
-        Command::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
-        Command::Grant(arguments) => grant::grant(&ui, &global, &arguments).await,
-        Command::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
-        Command::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
-        Command::Secret(arguments) => secret::run(&ui, &global, &arguments),
-        Command::Audit(arguments) => audit::run(&ui, &global, &arguments),
-        Command::Check(arguments) => check::run(&ui, &global, &arguments).await,
-        Command::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
-        Command::New(arguments) => new::run(&ui, &arguments),
-        Command::Build(arguments) => build::run(&ui, &arguments).await,
-        Command::Dev(arguments) => dev::run(&ui, &global, &arguments).await,
-        Command::Rollback(arguments) => rollback::run(&ui, &global, &arguments).await,
-        Command::Record(arguments) => record::run(&ui, &global, &arguments).await,
-        Command::Serve(arguments) => serve::run(&global, &arguments).await,
-        Command::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
-        Command::Where(arguments) => places::run(&ui, &global, &arguments),
-        Command::Completions(arguments) => completions::run(&ui, &arguments),
-        Command::Compile | Command::CheckValue => Ok(()),
+        Subcommands::List(arguments) => list::run(&ui, &global, &arguments).await,
+        Subcommands::Toolsets(arguments) => toolsets::run(&ui, &global, &arguments).await,
+        Subcommands::Schema(arguments) => schema::run(&ui, &global, &arguments).await,
+        Subcommands::Describe(arguments) => describe::run(&ui, &global, &arguments).await,
+        Subcommands::Call(arguments) => call::run(&ui, &global, &arguments).await,
+        Subcommands::Explain(arguments) => explain::run(&ui, &global, &arguments).await,
+        Subcommands::Inspect(arguments) => inspect::run(&ui, &global, &arguments).await,
+        Subcommands::Probe(arguments) => probe::run(&ui, &global, &arguments).await,
+        Subcommands::Doctor(arguments) => doctor::run(&ui, &global, &arguments).await,
+        Subcommands::Grant(arguments) => grant::grant(&ui, &global, &arguments).await,
+        Subcommands::Revoke(arguments) => grant::revoke(&ui, &global, &arguments),
+        Subcommands::Trust(arguments) => trust::run(&ui, &global, &arguments).await,
+        Subcommands::Secret(arguments) => secret::run(&ui, &global, &arguments),
+        Subcommands::Audit(arguments) => audit::run(&ui, &global, &arguments),
+        Subcommands::Check(arguments) => check::run(&ui, &global, &arguments).await,
+        Subcommands::Watch(arguments) => watch::run(&ui, &global, &arguments).await,
+        Subcommands::New(arguments) => new::run(&ui, &arguments),
+        Subcommands::Build(arguments) => build::run(&ui, &arguments).await,
+        Subcommands::Dev(arguments) => dev::run(&ui, &global, &arguments).await,
+        Subcommands::Rollback(arguments) => rollback::run(&ui, &global, &arguments).await,
+        Subcommands::Record(arguments) => record::run(&ui, &global, &arguments).await,
+        Subcommands::Serve(arguments) => serve::run(&global, &arguments).await,
+        Subcommands::Sample(arguments) => sample::run(&ui, &global, &arguments).await,
+        Subcommands::Where(arguments) => places::run(&ui, &global, &arguments),
+        Subcommands::Completions(arguments) => completions::run(&ui, &arguments),
+        Subcommands::Compile | Subcommands::CheckValue => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."
 /// trust that project; else in the one that this program was built from, as long as that is there;
 /// else where `make install` has put it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct NewArguments {
     /// The plugin's id: 1 to 40 characters of a-z 0-9 -, the first a letter.
     name: String,
 
@@ -53,7 +53,7 @@ fn language_parser() -> impl TypedValueParser<Value = TemplateLanguage> {
     })
 }
 
-pub(super) fn run(ui: &Ui, given: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(ui: &Ui, given: &NewArguments) -> Result<(), Failure> {
     // Also without a home, as long as the checkout is there.
     let home = Home::from_environment().ok();
     stays_in_project(home.as_ref(), "--dir", &given.dir)?;
@@ -134,7 +134,7 @@ struct Around {
 }
 
 impl Around {
-    fn find(home: Option<&Home>, given: &Arguments) -> Around {
+    fn find(home: Option<&Home>, given: &NewArguments) -> Around {
         let into = std::path::absolute(&given.dir).unwrap_or_else(|_| given.dir.clone());
         let there = into.ancestors().find_map(|folder| fs::canonicalize(folder).ok());
         let there = there.unwrap_or_default();

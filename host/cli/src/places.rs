@@ -13,13 +13,13 @@ use super::ui::Ui;
 ///
 /// TOOLHOST_HOME moves all of them, the XDG variables each kind.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct PlacesArguments {
     /// Print one of the paths and nothing else.
-    what: Option<What>,
+    what: Option<WherePlace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum What {
+enum WherePlace {
     /// The file an operator writes.
     Configuration,
     /// The user's own plugins, found from any directory.
@@ -36,17 +36,17 @@ enum What {
     Cache,
 }
 
-pub(super) fn run(ui: &Ui, global: &Global, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(ui: &Ui, global: &Global, arguments: &PlacesArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let configuration = home.operators_file(global);
-    let paths: [(What, &str, &Path); 7] = [
-        (What::Configuration, "configuration", &configuration),
-        (What::Plugins, "plugins", &home.plugins),
-        (What::Bundled, "bundled", &home.bundled),
-        (What::Runners, "runners", &home.runners),
-        (What::Data, "data", &home.data),
-        (What::State, "state", &home.state),
-        (What::Cache, "cache", &home.cache),
+    let paths: [(WherePlace, &str, &Path); 7] = [
+        (WherePlace::Configuration, "configuration", &configuration),
+        (WherePlace::Plugins, "plugins", &home.plugins),
+        (WherePlace::Bundled, "bundled", &home.bundled),
+        (WherePlace::Runners, "runners", &home.runners),
+        (WherePlace::Data, "data", &home.data),
+        (WherePlace::State, "state", &home.state),
+        (WherePlace::Cache, "cache", &home.cache),
     ];
     let chosen = paths.iter().filter(|(what, ..)| arguments.what.is_none_or(|only| only == *what));
     if ui.json {

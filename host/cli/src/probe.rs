@@ -28,7 +28,7 @@ use tried::Tried;
 /// Nothing is written down: what `--with` grants, it grants for this run. Give what it tried in
 /// vain with `--with`, and it comes further.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ProbeArguments {
     /// The component.
     file: PathBuf,
 
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     timeout: Option<std::time::Duration>,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &ProbeArguments) -> Result<(), Failure> {
     let grants = read_grants(&given.with)?;
     let home = Home::from_environment()?;
     let settings = home.settings_with(global, &grants)?;
@@ -141,7 +141,7 @@ fn words(
     home: &Home,
     global: &Global,
     settings: &HostSettings,
-    given: &Arguments,
+    given: &ProbeArguments,
 ) -> Result<String, Failure> {
     let file = folder::whole(&settings.folders, &given.file);
     let id = script::stem(&file);
@@ -163,7 +163,7 @@ fn words(
 
 fn show(
     ui: &Ui,
-    given: &Arguments,
+    given: &ProbeArguments,
     words: &str,
     grants: &Grants,
     (probed, tried): (&Probed, &Tried<'_>),

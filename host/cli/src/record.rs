@@ -20,7 +20,7 @@ use toolhost_state::trust_store;
 /// Records scripts as bundled with toolhost, and what all bundled plugins register, so that they are
 /// listed before they are compiled. `make` uses this for toolhost's own plugins.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct RecordArguments {
     /// Folders of scripts, in a folder of plugins.
     #[arg(required = true)]
     scripts: Vec<PathBuf>,
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     install: bool,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &RecordArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let record = record_of(&home, given.install)?;
     let failed = |error: std::io::Error| Failure::usage(error.to_string());

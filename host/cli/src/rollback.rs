@@ -28,7 +28,7 @@ use toolhost_state::trust_store;
 /// A host that runs does the same by itself where the first three calls of a new build crash within
 /// a minute, and those of the build before did not.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct RollbackArguments {
     /// The plugin's id; where several have that, `bundled/ID`, `user/ID` or the file.
     #[arg(value_name = "ID|FILE")]
     plugin: String,
@@ -41,7 +41,11 @@ pub(super) struct Arguments {
     list: bool,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(
+    ui: &Ui,
+    global: &Global,
+    given: &RollbackArguments,
+) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let found = find(ui, &home, global, given).await?;
     let (id, words) = (&found.id, capability::quoted(&given.plugin));
@@ -84,7 +88,7 @@ async fn find(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    given: &Arguments,
+    given: &RollbackArguments,
 ) -> Result<KeptBuild, Failure> {
     let mut settings: HostSettings = home.settings(global)?;
     let rest = match (&given.digest, given.list) {

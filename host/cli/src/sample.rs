@@ -14,7 +14,7 @@ use toolhost_policy::toolset::{self, Toolsets};
 /// Each toolset of the distribution is drawn on its own, with the percentage it has there. The
 /// same seed gives the same toolsets, on every machine.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SampleArguments {
     /// The distribution, such as `research` or `balanced`; an unknown name is answered with the
     /// nearest, or all of them.
     distribution: String,
@@ -31,7 +31,7 @@ struct Drawn {
     tools: Vec<(String, bool)>,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &SampleArguments) -> Result<(), Failure> {
     let seed = given.seed.unwrap_or_else(any_seed);
     let sampled = toolset::sample(&given.distribution, seed, toolset::is_builtin_toolset)
         .map_err(|error| Failure::usage(error.to_string()))?;

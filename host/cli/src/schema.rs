@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 5;
 /// Tools that cannot work at present are left out. A toolset that nobody knows is named on
 /// stderr, with the nearest, and changes nothing else.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SchemaArguments {
     #[command(flatten)]
     selection: SelectionFlags,
 
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &SchemaArguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let session = given.selection.one_call(&host)?;
     let listed = host.definitions(&session, given.format).await;

@@ -24,13 +24,13 @@ use toolhost_state::secret::{
 /// secret service on the session bus, on macOS the keychain), or, where there is none, in a file
 /// that only you can read. It can be replaced and removed, and no command prints it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SecretArguments {
     #[command(subcommand)]
-    command: Command,
+    command: SecretCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SecretCommand {
     /// Keeps a value under a name, in place of the one before.
     ///
     /// The value is asked for at the terminal and not shown as you type, or else read from stdin,
@@ -59,12 +59,12 @@ enum Command {
     },
 }
 
-pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(ui: &Ui, global: &Global, given: &SecretArguments) -> Result<(), Failure> {
     match &given.command {
-        Command::Set { name, value } => set(ui, global, name, value),
-        Command::List => list(ui),
-        Command::Remove { name } => remove(ui, global, name),
-        Command::Get { .. } => Err(no_get()),
+        SecretCommand::Set { name, value } => set(ui, global, name, value),
+        SecretCommand::List => list(ui),
+        SecretCommand::Remove { name } => remove(ui, global, name),
+        SecretCommand::Get { .. } => Err(no_get()),
     }
 }
 

@@ -22,7 +22,7 @@ use toolhost_schema::schema::Format;
 /// seconds when stdin does or a signal says so, whatever the client does. Nobody can be asked over
 /// MCP yet, so what needs a human's approval is refused.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ServeArguments {
     #[command(flatten)]
     selection: SelectionFlags,
 
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     schema_profile: Format,
 }
 
-pub(super) async fn run(global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(global: &Global, given: &ServeArguments) -> Result<(), Failure> {
     let mut settings = Home::from_environment()?.lasting_settings(global)?;
     if let Some(directory) = &given.workdir {
         settings.directories.working = Some(workdir(directory)?);

@@ -20,12 +20,16 @@ const REASON_CHARS_MAX: usize = 120;
 /// TOOLS says how many of its tools some source provides. A toolset is available if any of its
 /// tools can work at present.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ToolsetsArguments {
     /// The toolset to explain; aliases, names of former times and `all` are understood too.
     name: Option<String>,
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(
+    ui: &Ui,
+    global: &Global,
+    given: &ToolsetsArguments,
+) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
     let catalog = host.catalog();
     let toolsets = Toolsets::new(&host.config().toolsets, catalog.toolsets());
@@ -40,7 +44,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
         })?),
     };
     let unavailable = host.unavailable().await;
-    let view = View { toolsets, catalog: &catalog, unavailable: &unavailable };
+    let view = ToolsetsView { toolsets, catalog: &catalog, unavailable: &unavailable };
     match (&info, &given.name) {
         (Some(info), _) if ui.json => ui.json(&view.to_json(info)),
         (Some(info), Some(name)) => view.print(ui, name, info),
@@ -50,14 +54,14 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(
 }
 
 /// All toolsets, and what there is of their tools.
-struct View<'a> {
+struct ToolsetsView<'a> {
     toolsets: Toolsets<'a>,
     catalog: &'a Catalog,
     /// Tools that cannot work at present, with the reason.
     unavailable: &'a BTreeMap<String, Unavailable>,
 }
 
-impl View<'_> {
+impl ToolsetsView<'_> {
     fn print_all(&self, ui: &Ui) -> Result<(), Failure> {
         let row = |info: Info| {
             let (here, all) = (self.here(&info).count(), info.resolved_tools.len());

@@ -36,7 +36,7 @@ use toolhost_wasm::script;
 /// is trusted with its present entry in toolhost.toml; this version mounts none yet.
 /// `toolhost revoke` takes any of it back.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TrustArguments {
     /// A plugin's id, or its file; a project's folder: `.`, or with a slash in it; or
     /// `mcp:NAME`. Where several plugins have the id, `user/ID` or the file says which.
     #[arg(value_name = "ID|FILE|DIR|mcp:NAME")]
@@ -102,7 +102,7 @@ fn is_plugin(folder: &Path) -> bool {
     script::language(folder).is_some() && !is_project
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &TrustArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     match Target::read(&given.what)? {
         Target::Plugin(words) => {
@@ -195,7 +195,7 @@ fn plugin_file(
     global: &Global,
     settings: &HostSettings,
     (address, status): (&PluginAddress, &SourceStatus),
-    given: &Arguments,
+    given: &TrustArguments,
 ) -> Result<(), Failure> {
     let ready = status.state.as_ref().map_err(|reason| {
         Failure::rejected(format!("{} cannot be trusted: {reason}", status.location))
@@ -244,7 +244,7 @@ async fn project(
     home: &Home,
     global: &Global,
     folder: &Path,
-    given: &Arguments,
+    given: &TrustArguments,
 ) -> Result<(), Failure> {
     let file = folder.join(CONFIG_FILE);
     let text = read_project(&file)
@@ -350,7 +350,7 @@ fn server(
     home: &Home,
     config: &Config,
     name: &str,
-    given: &Arguments,
+    given: &TrustArguments,
 ) -> Result<(), Failure> {
     let Some(entry) = config.servers.get(name) else {
         return Err(no_server(name, config.servers.keys().map(String::as_str)));
@@ -409,7 +409,7 @@ fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Option<Trust
 }
 
 /// Asks the person at the terminal, unless they have said so already.
-fn agreed(ui: &Ui, given: &Arguments, question: &str) -> Result<(), Failure> {
+fn agreed(ui: &Ui, given: &TrustArguments, question: &str) -> Result<(), Failure> {
     if given.yes {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 
-use super::{Arguments, Global};
+use super::{Global, ProgramArguments};
 use toolhost_core::text;
 use toolhost_policy::capability::quoted;
 
@@ -21,10 +21,10 @@ const LOADS: &[&str] = &["plugins", "config", "verbose"];
 const ANSWERS: &[&str] = &["json"];
 
 /// What a group is called, and its commands with the flags of [`Global`] that each takes.
-type Group = (&'static str, &'static [(&'static str, &'static [&'static str])]);
+type CommandGroup = (&'static str, &'static [(&'static str, &'static [&'static str])]);
 
 /// All commands that people are shown, in the order of `--help`.
-const GROUPS: [Group; 3] = [
+const GROUPS: [CommandGroup; 3] = [
     (
         "Use tools",
         &[
@@ -75,7 +75,7 @@ const HIDDEN: [(&str, &str); 2] = [("dev", "json"), ("schema", "json")];
 /// The command line.
 pub(super) fn command() -> Command {
     let common = Global::augment_args(Command::new(""));
-    let mut command = Arguments::command();
+    let mut command = ProgramArguments::command();
     let mut groups = String::new();
     for (title, members) in GROUPS {
         // Writing to a text cannot fail.
@@ -122,12 +122,12 @@ fn entry(name: &str, about: &str) -> String {
 }
 
 /// Reads the command line; ends the program where that asks for help, or is wrong.
-pub(super) fn parse() -> Arguments {
+pub(super) fn parse() -> ProgramArguments {
     let given: Vec<OsString> = std::env::args_os().collect();
     let mut command = command();
     let parsed = command.try_get_matches_from_mut(&given).and_then(|matches| {
         refuse_misplaced(&mut command, &matches)?;
-        Arguments::from_arg_matches(&matches)
+        ProgramArguments::from_arg_matches(&matches)
     });
     parsed.unwrap_or_else(|error| advised(error, &mut command, &given).exit())
 }

@@ -39,14 +39,14 @@ const TAIL_BYTES: u64 = 256 << 10;
 /// Keys: q quits, tab goes to the next pane, up and down move, / filters, r looks at the plugins
 /// again.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct WatchArguments {
     /// Print a line for each event, as `toolhost audit` does, until it is stopped. So it does
     /// when stdout is no terminal.
     #[arg(long)]
     lines: bool,
 }
 
-impl Arguments {
+impl WatchArguments {
     /// Tells whether it takes the whole terminal.
     pub(super) fn draws(&self, json: bool) -> bool {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -54,7 +54,7 @@ impl Arguments {
     }
 }
 
-pub(super) async fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, global: &Global, given: &WatchArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let source = Source { home, global };
     if given.draws(ui.json) { screen::run(&source).await } else { lines::run(ui, &source).await }

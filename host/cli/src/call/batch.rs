@@ -17,7 +17,7 @@ const EXACT_BELOW: f64 = 9_223_372_036_854_775_808.0;
 /// One line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct BatchLine {
     tool: String,
     /// An object, or the text of one as a model wrote it.
     #[serde(default)]
@@ -100,7 +100,7 @@ fn with_id(id: Option<Id>, outcome: Value) -> Value {
 }
 
 fn read(line: &str, dirs: &[String]) -> Result<(Option<Id>, Call), String> {
-    let Line { tool, arguments, id } =
+    let BatchLine { tool, arguments, id } =
         serde_json::from_str(line).map_err(|error| error.to_string())?;
     if let Some(Id::Number(number)) = &id
         && number.as_f64().is_some_and(|value| number.is_f64() && value.abs() >= EXACT_BELOW)
