@@ -194,3 +194,86 @@ impl Links {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::authority::Authority;
+    use crate::capability::{Given, Shares, Values};
+    use crate::instance::Instance;
+    use crate::instance::call::CallSetup;
+    use toolhost_core::limits::Limits;
+    use toolhost_core::tool::{Meter, Need};
+    use toolhost_policy::capability::{Grants, Kind};
+    use toolhost_state::secret::SecretValue;
+
+    /// Asks for the secret `KEY` as it is made, and whenever `now` is called.
+    const ASKS: &str = r#"(component
+        (import "toolhost:plugin/secrets@0.1.0" (instance $secrets
+            (export "present" (func (param "name" string) (result bool)))))
+        (core module $memory (memory (export "memory") 1) (data (i32.const 0) "KEY"))
+        (core instance $memory (instantiate $memory))
+        (core func $present
+            (canon lower (func $secrets "present") (memory (core memory $memory "memory"))))
+        (core module $main
+            (import "host" "present" (func $present (param i32 i32) (result i32)))
+            (global $early (mut i32) (i32.const 9))
+            (func $start (global.set $early (call $present (i32.const 0) (i32.const 3))))
+            (start $start)
+            (func (export "early") (result i32) (global.get $early))
+            (func (export "now") (result i32) (call $present (i32.const 0) (i32.const 3))))
+        (core instance $main (instantiate $main
+            (with "host" (instance (export "present" (func $present))))))
+        (func (export "early") (result u32) (canon lift (core func $main "early")))
+        (func (export "now") (result u32) (canon lift (core func $main "now"))))"#;
+
+    /// The setup of a call that may use the secret `KEY`.
+    fn setup(meter: &Arc<Meter>) -> CallSetup {
+        let needs = vec![Need {
+            kind: "secrets".to_owned(),
+            value: r#"{"name": "KEY", "hosts": ["a.example"], "header": "x-key"}"#.to_owned(),
+            tools: Vec::new(),
+            reason: String::new(),
+        }];
+        let kind = Kind::of_key("secrets").expect("a kind");
+        let mut grants = Grants::default();
+        grants.add(kind, "KEY@a.example:header=x-key", None).expect("a grant");
+        let value = SecretValue::new("s3cr3t-key".to_owned()).expect("a value");
+        let values = Values { secrets: [("KEY".to_owned(), value)].into(), ..Values::default() };
+        let (grants, values, shares) = (&grants, &values, &Shares::default());
+        let given = Given { words: "p", grants, exclusive: &[], values, shares };
+        let (authority, problems) = Authority::new(needs, &[], false, &given);
+        assert_eq!(problems, [""; 0]);
+        CallSetup {
+            rights: authority.of_hooks(),
+            meter: Arc::clone(meter),
+            transfer_bytes_max: 1 << 20,
+            ..CallSetup::none()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn an_instance_is_made_before_its_call_is_known() {
+        let engine = Engine::start(Arc::new(Limits::default()), 1).expect("an engine");
+        let with = EngineLinker::new(Arc::new(engine)).expect("a linker");
+        let bytes = wat::parse_str(ASKS).expect("valid WAT");
+        let component = wasmtime::component::Component::new(&with.engine.wasmtime, bytes);
+        let pre = with.linker.instantiate_pre(&component.expect("a component"));
+        let mut instance = Instance::open(&with.engine, None).await.expect("a store");
+        instance.instantiate(&pre.expect("what it imports")).await.expect("an instance");
+        let meter = Arc::new(Meter::default());
+        assert_eq!(meter.usage().memory_bytes, 0);
+        instance.begin(setup(&meter));
+        // What is there already counts for the call.
+        assert!(meter.usage().memory_bytes >= 64 << 10, "{:?}", meter.usage());
+        let exports = instance.exports().expect("made");
+        let mut answers = Vec::new();
+        for function in ["early", "now"] {
+            let function = exports.get_typed_func::<(), (u32,)>(&mut instance, function);
+            let called = function.expect("exported").call_async(&mut instance, ()).await;
+            answers.push(called.expect("an answer").0);
+        }
+        // As long as there was no call, there was no authority.
+        assert_eq!(answers, [0, 1]);
+    }
+}

@@ -43,7 +43,7 @@ pub(crate) struct CallSetup {
 
 impl CallSetup {
     /// Of no call: nothing may be done.
-    pub(super) fn none() -> CallSetup {
+    pub(crate) fn none() -> CallSetup {
         CallSetup {
             plugin: Arc::default(),
             rights: Arc::default(),
