@@ -21,6 +21,7 @@ use toolhost_kernel::registry::{Catalog, Entry, Registry};
 use toolhost_kernel::session::{Session, SessionError, SessionSettings};
 use toolhost_policy::toolset::UserToolset;
 use toolhost_schema::schema::Format;
+use toolhost_sources::driver::Driver;
 use toolhost_sources::folder::FolderDriver;
 use toolhost_sources::reload::{Parts, ReloadSettings, Shown, SourceStatus, Status, Supervisor};
 use toolhost_sources::remembered::Remembered;
@@ -136,8 +137,10 @@ impl Host {
             &remembered,
             settings.load_all,
         );
+        let mut drivers: Vec<Arc<dyn Driver>> = vec![Arc::new(plugins)];
+        drivers.extend(settings.drivers);
         let parts = Parts {
-            drivers: vec![Arc::new(plugins)],
+            drivers,
             registry: Arc::clone(&registry),
             quarantine: Arc::clone(&quarantine),
             audit: Arc::clone(&audit),

@@ -1,10 +1,12 @@
 //! What a host is started with.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::kept;
 use toolhost_egress::EgressSettings;
 use toolhost_policy::capability::Variables;
+use toolhost_sources::driver::Driver;
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::{Gate, Reread};
 use toolhost_state::config::Config;
@@ -44,6 +46,9 @@ pub struct HostSettings {
     /// What was recorded of plugins and runners when this program was built, as `toolhost
     /// record-bundled` writes it. It counts if this user or root alone can write there.
     pub built: Option<PathBuf>,
+    /// Where else tools come from, besides `folders`: each kind of source has its driver.
+    #[doc(hidden)]
+    pub drivers: Vec<Arc<dyn Driver>>,
     /// The process ends soon after this host, as that of a command does. Long calls then use no
     /// threads of the kernel's idle class, whose end it would wait for where others keep all cores busy.
     pub ends_soon: bool,

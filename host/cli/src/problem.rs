@@ -75,7 +75,7 @@ pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
 pub(super) fn state(host: &Host, status: &SourceStatus) -> String {
     let word = host.status(status);
     let state = match (&status.state, word) {
-        (Err(failed), Status::Failed) => format!("{word} ({})", failed.phase),
+        (Err(failed), Status::Failed | Status::Degraded) => format!("{word} ({})", failed.phase),
         (Ok(Ready { same_as: Some(twin), .. }), Status::Same) => {
             format!("not counted: {} is the same plugin", location(twin))
         }

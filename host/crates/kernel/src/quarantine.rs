@@ -17,7 +17,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -132,10 +132,9 @@ impl Quarantine {
     /// A new build of a plugin serves from now on in place of another. If its first calls crash and
     /// those of the other did not, [`fell`](Quarantine::fell) tells.
     pub fn fresh(&self, source: SourceId, digest: Arc<str>, before: Arc<str>) {
-        let SourceId::Plugin { folder, .. } = &source else { return };
         let page = FailedBuild {
             source: source.to_string(),
-            folder: folder.to_string_lossy().into_owned(),
+            folder: folder(&source),
             digest: before.to_string(),
             caller: None,
         };
@@ -398,14 +397,16 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// What has bytes can get into quarantine.
+/// What has a digest can get into quarantine: another definition is let through.
 fn build(entry: &Entry, caller: &str) -> Option<FailedBuild> {
-    let (SourceId::Plugin { folder, .. }, Some(digest)) = (&entry.source, &entry.digest) else {
-        return None;
-    };
-    let (source, folder) = (entry.source.to_string(), folder.to_string_lossy().into_owned());
-    let caller = Some(caller.to_owned());
-    Some(FailedBuild { source, folder, digest: digest.to_string(), caller })
+    let digest = entry.digest.as_ref()?.to_string();
+    let (source, folder) = (entry.source.to_string(), folder(&entry.source));
+    Some(FailedBuild { source, folder, digest, caller: Some(caller.to_owned()) })
+}
+
+/// The folder that a source lies in, if it does.
+fn folder(source: &SourceId) -> String {
+    source.folder().unwrap_or(Path::new("")).to_string_lossy().into_owned()
 }
 
 /// Tells whether an error is the plugin's own fault.

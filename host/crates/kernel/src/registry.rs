@@ -220,8 +220,8 @@ impl Registry {
         self.change(|live, published| put(live, prepared, published))
     }
 
-    /// Publishes all that plugins have now: what is new or has changed replaces what they had, and
-    /// plugins that are not among these have nothing any more. `owners` are the sources which had
+    /// Publishes all that sources have now, besides the host itself: what is new or has changed replaces
+    /// what they had, and sources that are not among these have nothing any more. `owners` are the sources which had
     /// a name before. Where nothing changes, the catalog stays the same, with its generation.
     pub fn settle(&self, registrations: Vec<Registration>, owners: Owners) -> Arc<Catalog> {
         let is_known = {
@@ -237,9 +237,7 @@ impl Registry {
             registrations.iter().map(|registration| registration.source.clone()).collect();
         let changed = registrations.into_iter().zip(is_known).filter(|(_, is_known)| !is_known);
         let changed = self.compile(changed.map(|(registration, _)| registration).collect());
-        let is_gone = |source: &SourceId| {
-            matches!(source, SourceId::Plugin { .. }) && !sources.contains(source)
-        };
+        let is_gone = |source: &SourceId| *source != SourceId::Builtin && !sources.contains(source);
         if self.stop.is_stopped() {
             return self.current();
         }

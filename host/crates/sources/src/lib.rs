@@ -5,6 +5,8 @@
 
 pub mod driver;
 pub mod folder;
+#[doc(hidden)]
+pub mod in_memory;
 pub mod reload;
 pub mod remembered;
 pub mod watcher;

@@ -88,3 +88,6 @@ pub struct Pending {
     /// How many differences there are.
     pub differences_count: usize,
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,9 +110,18 @@ mod tests {
                 Err(Failed { phase: Phase::Compile, cause: reason.to_owned(), repair: None });
             let usage = Usage::default();
             let (words, source) = ("say".to_owned(), None);
-            let (read, kept) = (None, None);
-            let status =
-                SourceStatus { source, location, words, state, loading, read, kept, usage };
+            let (read, kept, is_retried) = (None, None, false);
+            let status = SourceStatus {
+                source,
+                location,
+                words,
+                state,
+                loading,
+                read,
+                kept,
+                usage,
+                is_retried,
+            };
             Shown {
                 started: true,
                 settled: true,

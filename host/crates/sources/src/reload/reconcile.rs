@@ -278,12 +278,19 @@ impl Settling<'_> {
             };
             if let Some(serving) = serving {
                 let idle = authorise(case, serving, (self.source, &words), values, replaced);
+                // Nobody hears of calls who was not granted that.
+                let settings = case.settings(serving);
+                let may_hear = serving.is_trusted() && settings.grants.has(Kind::HOOKS);
+                let registration_of = &serving.loaded.registration;
                 let published = Registration {
+                    source: found.source.clone(),
+                    digest: Some(Arc::clone(serving.digest())),
+                    hooks: registration_of.hooks.clone().filter(|_| may_hear),
                     origin: if serving.age.is_some() { Origin::Bundled } else { found.origin },
                     rank: found.rank,
                     allow_tool_override: case.may_override(serving),
                     trusted: serving.is_trusted(),
-                    ..serving.loaded.registration.clone()
+                    ..registration_of.clone()
                 };
                 registration = Some(match waiting.is_empty() {
                     true => published,
@@ -305,7 +312,9 @@ impl Settling<'_> {
         let location = found.location.clone();
         let (loading, usage) = (self.source.busy.is_some(), self.source.usage);
         let read = self.source.read.as_ref().and_then(Fingerprint::files).cloned();
-        let status = SourceStatus { source, location, words, state, loading, read, kept, usage };
+        let is_retried = self.source.retry_at.is_some();
+        let status =
+            SourceStatus { source, location, words, state, loading, read, kept, usage, is_retried };
         (status, registration)
     }
 }

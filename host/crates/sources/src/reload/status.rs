@@ -56,6 +56,8 @@ pub struct SourceStatus {
     pub kept: Option<Box<Ready>>,
     /// What its `register` used, also when it was stopped.
     pub usage: Usage,
+    /// Its load has failed, and is tried again by itself.
+    pub is_retried: bool,
 }
 
 impl Failed {
@@ -86,20 +88,23 @@ fn place(reason: &str) -> Option<String> {
     })
 }
 
-/// What a plugin is at present.
+/// What a source is at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It is being loaded, for the first time or again.
     Loading,
-    /// Its file serves.
+    /// Its present definition serves.
     Live,
-    /// Its file serves, and its calls are refused for a while: it crashed or broke limits too often.
+    /// It cannot be loaded at present, which is tried again, and its last good definition serves.
+    Degraded,
+    /// Its present definition serves, and its calls are refused for a while: it crashed or broke limits
+    /// too often.
     Quarantined,
-    /// Its file waits for a person.
+    /// Its present definition waits for a person.
     Pending,
-    /// Its file is no plugin.
+    /// It does not load.
     Failed,
-    /// Another file is the same plugin, and counts in its place.
+    /// Another one is the same plugin, and counts in its place.
     Same,
 }
 
@@ -108,6 +113,7 @@ impl SourceStatus {
     pub fn status(&self) -> Status {
         match &self.state {
             _ if self.loading => Status::Loading,
+            Err(_) if self.is_retried && self.kept.is_some() => Status::Degraded,
             Err(_) => Status::Failed,
             Ok(ready) if ready.same_as.is_some() => Status::Same,
             Ok(ready) if ready.pending.is_some() => Status::Pending,
@@ -138,7 +144,8 @@ impl SourceStatus {
         let (state, usage) = (Err(failed), Usage::default());
         let words = location.to_string();
         let (loading, read, kept) = (false, None, None);
-        SourceStatus { source, location, words, state, loading, read, kept, usage }
+        let is_retried = false;
+        SourceStatus { source, location, words, state, loading, read, kept, usage, is_retried }
     }
 }
 
@@ -147,6 +154,7 @@ impl fmt::Display for Status {
         formatter.pad(match self {
             Status::Loading => "loading",
             Status::Live => "live",
+            Status::Degraded => "degraded",
             Status::Quarantined => "quarantined",
             Status::Pending => "pending",
             Status::Failed => "failed",

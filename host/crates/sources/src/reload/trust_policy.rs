@@ -43,6 +43,8 @@ pub(super) enum Verdict {
     Free,
     /// It waits: it is not what was trusted.
     Changed,
+    /// It waits, and serves nobody: its source is pinned to another definition.
+    Redefined,
     /// It waits: its texts are suspect, in these places.
     Suspect(Vec<String>),
     /// It does not serve: somebody has gone back to an earlier build.
@@ -191,6 +193,13 @@ impl<'a> Case<'a> {
         if !suspect.is_empty() {
             return Verdict::Suspect(suspect.to_vec());
         }
+        let last = self.known.and_then(|known| known.build.as_ref());
+        let last = last.map(|build| build.digest.as_str());
+        if self.found.is_pinned
+            && trusted.or(last).is_some_and(|pinned| *pinned != *loaded.facts.digest)
+        {
+            return Verdict::Redefined;
+        }
         let Some(trusted) = trusted else { return Verdict::Free };
         if loaded.handle.is_own() {
             return Verdict::Trusted { by: Some(Rule::Own) };
@@ -259,6 +268,10 @@ impl<'a> Case<'a> {
             Verdict::Trusted { .. } | Verdict::Free => return None,
             Verdict::Changed if let Some((why, _)) = self.of_id_alone() => why.to_owned(),
             Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
+            Verdict::Redefined => match self.known.is_some_and(|known| known.trusted.is_some()) {
+                true => "its definition is not the one that was trusted".to_owned(),
+                false => "its definition is not the one that it had before".to_owned(),
+            },
             Verdict::RolledBack => {
                 "it was given up for an earlier build; a build that is saved anew is tried again"
                     .to_owned()
@@ -324,7 +337,7 @@ impl Judged {
 
     /// Tells whether it serves where nothing else does.
     pub(super) fn may_serve(&self) -> bool {
-        !matches!(self.verdict, Verdict::Suspect(_) | Verdict::RolledBack | Verdict::Blocked(_))
+        matches!(self.verdict, Verdict::Trusted { .. } | Verdict::Free | Verdict::Changed)
     }
 
     /// Tells whether nothing is in its way.
