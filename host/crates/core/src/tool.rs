@@ -10,6 +10,7 @@ mod name;
 mod outcome;
 mod output;
 mod plugin_address;
+mod reason;
 mod registration;
 
 use std::fmt;
@@ -26,6 +27,7 @@ pub use name::{NameError, ToolName, check_toolset};
 pub use outcome::{CallError, Class, Code, Meter, Outcome, Refusal, Usage};
 pub use output::{Content, ToolOutput};
 pub use plugin_address::{Place, PluginAddress, PluginAddressError};
+pub use reason::Reason;
 pub use registration::{
     Annotations, Example, Need, Origin, PluginId, PluginIdError, Registration, Rejection, SourceId,
     ToolSpec,

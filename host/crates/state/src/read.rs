@@ -5,6 +5,7 @@
 //! nobody can exchange one in between. What is wrong with a file is said with its name and without
 //! its content. What this module does not do: know what a file means.
 
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use toolhost_core::text;
+use toolhost_core::tool::Reason;
 
 /// The folder of a project in which its plugins lie.
 pub const PLUGINS: &str = "plugins";
@@ -56,29 +58,19 @@ pub struct ReadError {
 }
 
 /// What is wrong with a file.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// It is not there.
-    #[error("cannot be read: {0}")]
     Absent(String),
     /// It cannot be opened or read.
-    #[error("cannot be read: {0}")]
     Unreadable(String),
     /// A link leads out of its project.
-    #[error(
-        "leads out of its project by a link, so it is not read; put the file itself there, or remove the link"
-    )]
     LeadsOut,
     /// It belongs to somebody else.
-    #[error(
-        "belongs to another user of this machine, so it is not read; copy it, or remove the link"
-    )]
     Foreign,
     /// It is a directory, a pipe, a socket, a device, or made by the system.
-    #[error("is {0}, not a regular file; remove it")]
     NotRegular(&'static str),
     /// It is too large.
-    #[error("has more than the {allowed} bytes that are allowed")]
     TooLarge {
         /// Bytes that it says to have.
         given: u64,
@@ -86,9 +78,44 @@ pub enum Problem {
         allowed: u64,
     },
     /// It is no text.
-    #[error("is not UTF-8 text; save it as UTF-8")]
     NotText,
 }
+
+impl Problem {
+    /// Why, and what to do.
+    pub fn reason(&self) -> Reason {
+        let (problem, repair) = match self {
+            Problem::Absent(given) => (format!("cannot be read: {given}"), None),
+            Problem::Unreadable(given) => (format!("cannot be read: {given}"), None),
+            Problem::LeadsOut => (
+                "leads out of its project by a link, so it is not read".to_owned(),
+                Some("put the file itself there, or remove the link".to_owned()),
+            ),
+            Problem::Foreign => (
+                "belongs to another user of this machine, so it is not read".to_owned(),
+                Some("copy it, or remove the link".to_owned()),
+            ),
+            Problem::NotRegular(given) => {
+                (format!("is {given}, not a regular file"), Some("remove it".to_owned()))
+            }
+            Problem::TooLarge { allowed, .. } => {
+                (format!("has more than the {allowed} bytes that are allowed"), None)
+            }
+            Problem::NotText => {
+                ("is not UTF-8 text".to_owned(), Some("save it as UTF-8".to_owned()))
+            }
+        };
+        Reason { problem, repair }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(formatter)
+    }
+}
+
+impl std::error::Error for Problem {}
 
 /// A regular file that is open.
 #[derive(Debug)]

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use thiserror::Error;
-
 use super::surface::ContractError;
 use crate::script::{Language, ScriptError};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
-use toolhost_core::tool::{CallError, Code};
+use toolhost_core::tool::{CallError, Code, Reason};
 use toolhost_state::read::Problem;
 
 /// How far a file came on its way to be a plugin.
@@ -39,21 +37,15 @@ impl fmt::Display for Phase {
 }
 
 /// Why a file is no plugin of this host.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// It cannot be opened or read.
-    #[error("cannot be read: {0}; check that it is there and may be read")]
     Unreadable(String),
     /// It is a directory, a pipe, a socket or a device.
-    #[error("{0}, not a regular file; remove it")]
     NotAFile(&'static str),
     /// It lies where the plugins of its folder may not lie.
-    #[error("{0}")]
     Elsewhere(Problem),
     /// It is too large.
-    #[error(
-        "file of {given} bytes exceeds `component_bytes_max` of {allowed}; raise that in toolhost.toml, or build it smaller"
-    )]
     TooLarge {
         /// Bytes given.
         given: u64,
@@ -61,9 +53,6 @@ pub enum LoadError {
         allowed: u64,
     },
     /// The plugins of its folder have had all that such plugins may have together.
-    #[error(
-        "the plugins of this folder, in a project that nobody has trusted, have used up `{limit}` of {allowed}; remove some, or trust the project with `toolhost trust`"
-    )]
     FolderSpent {
         /// The limit.
         limit: &'static str,
@@ -71,9 +60,6 @@ pub enum LoadError {
         allowed: String,
     },
     /// Others of its folder took the time.
-    #[error(
-        "not tried: the plugins of this folder, in a project that nobody has trusted, have used up `untrusted_register_time_max` of {allowed}, and {stopped} of them did not register in time; remove those, or trust this file with `toolhost trust`"
-    )]
     NotTried {
         /// How many were stopped.
         stopped: u32,
@@ -81,26 +67,16 @@ pub enum LoadError {
         allowed: String,
     },
     /// It kept changing.
-    #[error("changed while it was read, several times; try again when its writer has finished")]
     Changing,
     /// It is no component of our contract.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
+    Contract(ContractError),
     /// It does not compile, or the pool has no room for one like it.
-    #[error("does not compile: {0}")]
     Compile(String),
     /// It imports what the host does not have, or its functions have another shape.
-    #[error("does not fit this host: {0}; build it with the SDK of this version")]
     Link(String),
     /// `register` did not return in time.
-    #[error(
-        "`register` did not return within `register_time_max` of {0}; the plugin must not loop or wait there"
-    )]
     RegisterTime(String),
     /// The same bytes did not return in time lately.
-    #[error(
-        "`register` did not return within `register_time_max` of {allowed} when it was last tried; it is tried again in {again}, and when its file changes; `toolhost doctor` tries it now"
-    )]
     RegisterTimeBefore {
         /// What is allowed, in words.
         allowed: String,
@@ -108,7 +84,6 @@ pub enum LoadError {
         again: String,
     },
     /// `register` was stopped by a limit or crashed.
-    #[error("`register` failed: {message}{log}")]
     RegisterStopped {
         /// Which limit, or how it crashed.
         message: String,
@@ -116,17 +91,10 @@ pub enum LoadError {
         log: String,
     },
     /// `register` returned more than allowed.
-    #[error(
-        "`register` returned more than `registration_bytes_max` of {0} bytes; the plugin must register less"
-    )]
     RegisterTooLarge(u64),
     /// `register` returned an error.
-    #[error("`register` says: {0}")]
     RegisterRefused(String),
     /// The registration has too many tools.
-    #[error(
-        "registers {given} tools, and `tools_max` is {allowed}; raise that in toolhost.toml, or split the plugin"
-    )]
     TooManyTools {
         /// Tools given.
         given: usize,
@@ -134,33 +102,124 @@ pub enum LoadError {
         allowed: usize,
     },
     /// The registration makes no sense as a whole.
-    #[error("registers nonsense: {0}")]
     Nonsense(String),
     /// It is a script, and nothing can run it.
-    #[error(transparent)]
-    Runner(#[from] RunnerError),
+    Runner(RunnerError),
     /// It is a script that cannot be read.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
+    Script(ScriptError),
     /// It is a kept script, and what ran it is gone.
-    #[error("was kept for another version of what runs it, and cannot be run any more")]
     OtherRunner,
     /// It was to be a kept build, and is not what was kept.
-    #[error("is not what was kept; it is damaged")]
     NotKept,
     /// Loading itself broke.
-    #[error("could not be loaded: {0}")]
     Internal(String),
 }
 
+impl LoadError {
+    /// Why, and what to do.
+    pub fn reason(&self) -> Reason {
+        let (problem, repair) = match self {
+            LoadError::Unreadable(given) => (
+                format!("cannot be read: {given}"),
+                Some("check that it is there and may be read".to_owned()),
+            ),
+            LoadError::NotAFile(given) => {
+                (format!("{given}, not a regular file"), Some("remove it".to_owned()))
+            }
+            LoadError::Elsewhere(problem) => return problem.reason(),
+            LoadError::TooLarge { given, allowed } => (
+                format!("file of {given} bytes exceeds `component_bytes_max` of {allowed}"),
+                Some("raise that in toolhost.toml, or build it smaller".to_owned()),
+            ),
+            LoadError::FolderSpent { limit, allowed } => (
+                format!(
+                    "the plugins of this folder, in a project that nobody has trusted, have used up `{limit}` of {allowed}"
+                ),
+                Some("remove some, or trust the project with `toolhost trust`".to_owned()),
+            ),
+            LoadError::NotTried { stopped, allowed } => (
+                format!(
+                    "not tried: the plugins of this folder, in a project that nobody has trusted, have used up `untrusted_register_time_max` of {allowed}, and {stopped} of them did not register in time"
+                ),
+                Some("remove those, or trust this file with `toolhost trust`".to_owned()),
+            ),
+            LoadError::Changing => (
+                "changed while it was read, several times".to_owned(),
+                Some("try again when its writer has finished".to_owned()),
+            ),
+            LoadError::Contract(error) => return error.reason(),
+            LoadError::Compile(given) => (format!("does not compile: {given}"), None),
+            LoadError::Link(given) => (
+                format!("does not fit this host: {given}"),
+                Some("build it with the SDK of this version".to_owned()),
+            ),
+            LoadError::RegisterTime(given) => (
+                format!("`register` did not return within `register_time_max` of {given}"),
+                Some("the plugin must not loop or wait there".to_owned()),
+            ),
+            LoadError::RegisterTimeBefore { allowed, again } => (
+                format!(
+                    "`register` did not return within `register_time_max` of {allowed} when it was last tried; it is tried again in {again}, and when its file changes"
+                ),
+                Some("`toolhost doctor` tries it now".to_owned()),
+            ),
+            LoadError::RegisterStopped { message, log } => {
+                (format!("`register` failed: {message}{log}"), None)
+            }
+            LoadError::RegisterTooLarge(given) => (
+                format!("`register` returned more than `registration_bytes_max` of {given} bytes"),
+                Some("the plugin must register less".to_owned()),
+            ),
+            LoadError::RegisterRefused(given) => (format!("`register` says: {given}"), None),
+            LoadError::TooManyTools { given, allowed } => (
+                format!("registers {given} tools, and `tools_max` is {allowed}"),
+                Some("raise that in toolhost.toml, or split the plugin".to_owned()),
+            ),
+            LoadError::Nonsense(given) => (format!("registers nonsense: {given}"), None),
+            LoadError::Runner(error) => return error.reason(),
+            LoadError::Script(error) => return error.reason(),
+            LoadError::OtherRunner => (
+                "was kept for another version of what runs it, and cannot be run any more"
+                    .to_owned(),
+                None,
+            ),
+            LoadError::NotKept => ("is not what was kept; it is damaged".to_owned(), None),
+            LoadError::Internal(given) => (format!("could not be loaded: {given}"), None),
+        };
+        Reason { problem, repair }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(formatter)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<ContractError> for LoadError {
+    fn from(error: ContractError) -> LoadError {
+        LoadError::Contract(error)
+    }
+}
+
+impl From<RunnerError> for LoadError {
+    fn from(error: RunnerError) -> LoadError {
+        LoadError::Runner(error)
+    }
+}
+
+impl From<ScriptError> for LoadError {
+    fn from(error: ScriptError) -> LoadError {
+        LoadError::Script(error)
+    }
+}
+
 /// Why a script has no runner.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunnerError {
     /// There is none where it is looked for.
-    #[error(
-        "a {} script, and this host has no runner for it; `make install` builds one (looked for {looked_for})",
-        language.name()
-    )]
     None {
         /// What the script is written in.
         language: Language,
@@ -169,7 +228,45 @@ pub enum RunnerError {
     },
 }
 
+impl RunnerError {
+    /// Why, and what to do.
+    pub fn reason(&self) -> Reason {
+        let (problem, repair) = match self {
+            RunnerError::None { language, looked_for } => (
+                format!("a {} script, and this host has no runner for it", language.name()),
+                Some(format!("`make install` builds one (looked for {looked_for})")),
+            ),
+        };
+        Reason { problem, repair }
+    }
+}
+
+impl fmt::Display for RunnerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(formatter)
+    }
+}
+
+impl std::error::Error for RunnerError {}
+
 impl LoadError {
+    /// The limit that was met, if one was.
+    pub fn limit(&self) -> Option<&'static str> {
+        Some(match self {
+            LoadError::TooLarge { .. } => "component_bytes_max",
+            LoadError::FolderSpent { limit, .. } => limit,
+            LoadError::NotTried { .. } => "untrusted_register_time_max",
+            LoadError::RegisterTime(_) | LoadError::RegisterTimeBefore { .. } => {
+                "register_time_max"
+            }
+            LoadError::RegisterTooLarge(_) => "registration_bytes_max",
+            LoadError::TooManyTools { .. } => "tools_max",
+            LoadError::Script(ScriptError::TooLarge(_)) => "script_bytes_max",
+            LoadError::Script(ScriptError::TooMany(_)) => "script_files_max",
+            _ => return None,
+        })
+    }
+
     /// How far the file came.
     pub fn phase(&self) -> Phase {
         match self {

@@ -1,11 +1,13 @@
 //! What a component shows from outside, read off its bytes before anything is compiled, and why it may
 //! not be one.
 
-use thiserror::Error;
+use std::fmt;
+
 use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload};
 
 use super::toolchain::Toolchain;
 use toolhost_core::text;
+use toolhost_core::tool::Reason;
 
 /// What a component shows from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,26 +18,17 @@ pub(super) struct Surface {
 }
 
 /// Why a file is no plugin.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContractError {
     /// It does not begin as WebAssembly does.
-    #[error("not WebAssembly{0}; replace it by a component, or remove it")]
     NotWasm(&'static str),
     /// It ends too early.
-    #[error("truncated: the file ends after {0} bytes in the middle of a section; copy it again")]
     Truncated(usize),
     /// It is a core module.
-    #[error(
-        "a core module, not a component; build it with `toolhost build`, or wrap it with `wasm-tools component new`"
-    )]
     CoreModule,
     /// Its sections make no sense.
-    #[error("damaged: {0}; build or copy it again")]
     Damaged(String),
     /// It is some other component.
-    #[error(
-        "a component, but not a toolhost plugin: it does not {missing}{exports}; build it with a toolhost SDK"
-    )]
     NoContract {
         /// What a plugin has and it has not.
         missing: String,
@@ -43,7 +36,6 @@ pub enum ContractError {
         exports: String,
     },
     /// It was built for another version.
-    #[error("built for contract {built}; this host knows {known}: {repair}")]
     Version {
         /// The version it was built for.
         built: String,
@@ -53,6 +45,49 @@ pub enum ContractError {
         repair: &'static str,
     },
 }
+
+impl ContractError {
+    /// Why, and what to do.
+    pub fn reason(&self) -> Reason {
+        let (problem, repair) = match self {
+            ContractError::NotWasm(given) => (
+                format!("not WebAssembly{given}"),
+                Some("replace it by a component, or remove it".to_owned()),
+            ),
+            ContractError::Truncated(given) => (
+                format!("truncated: the file ends after {given} bytes in the middle of a section"),
+                Some("copy it again".to_owned()),
+            ),
+            ContractError::CoreModule => (
+                "a core module, not a component".to_owned(),
+                Some(
+                    "build it with `toolhost build`, or wrap it with `wasm-tools component new`"
+                        .to_owned(),
+                ),
+            ),
+            ContractError::Damaged(given) => {
+                (format!("damaged: {given}"), Some("build or copy it again".to_owned()))
+            }
+            ContractError::NoContract { missing, exports } => (
+                format!("a component, but not a toolhost plugin: it does not {missing}{exports}"),
+                Some("build it with a toolhost SDK".to_owned()),
+            ),
+            ContractError::Version { built, known, repair } => (
+                format!("built for contract {built}"),
+                Some(format!("this host knows {known}: {repair}")),
+            ),
+        };
+        Reason { problem, repair }
+    }
+}
+
+impl fmt::Display for ContractError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(formatter)
+    }
+}
+
+impl std::error::Error for ContractError {}
 
 /// Reads off bytes what they show as a component.
 pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {

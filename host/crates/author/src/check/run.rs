@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::rules::{self, Declared};
 use super::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level};
 use toolhost_core::limits::{Count, Limits};
-use toolhost_core::tool::{self, Call, Code, Example, Meter, Origin, Outcome, ToolSpec};
+use toolhost_core::tool::{self, Call, Code, Example, Meter, Origin, Outcome, Reason, ToolSpec};
 use toolhost_egress::{Egress, EgressSettings};
 use toolhost_kernel::availability::Availability;
 use toolhost_kernel::dispatch::Dispatch;
@@ -111,9 +111,9 @@ async fn load(loader: &Loader, request: &CheckRequest) -> Result<(Loaded, Durati
 }
 
 fn not_loaded(error: &LoadError) -> Finding {
-    let error = error.to_string();
-    let (message, repair) = error.rsplit_once("; ").unwrap_or((&error, "repair it"));
-    Finding::new(Level::Error, "load", "plugin", format!("it does not load: {message}"), repair)
+    let Reason { problem, repair } = error.reason();
+    let repair = repair.unwrap_or_else(|| "repair it".to_owned());
+    Finding::new(Level::Error, "load", "plugin", format!("it does not load: {problem}"), repair)
 }
 
 /// A catalog of this plugin alone. It may crash as often as it likes, and nobody writes it down.

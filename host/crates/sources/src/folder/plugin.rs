@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::driver::{Blocked, Failed, LoadedSource, Phase, SourceFacts, SourceHandle};
 use toolhost_core::limits::Limits;
+use toolhost_core::tool::Reason;
 use toolhost_policy::capability::{Exclusive, Grants};
 use toolhost_state::store::{Builds, Kept};
 use toolhost_wasm::{BuildRecord, Facts, LoadError, Loaded, Loader, RUNNER_REPAIR, digest, script};
@@ -62,9 +63,10 @@ fn facts(facts: &Facts) -> SourceFacts {
     }
 }
 
-/// Why a file is no plugin. What to do stands in the cause.
+/// Why a file is no plugin.
 pub(super) fn failed(error: &LoadError) -> Failed {
-    Failed { phase: error.phase(), cause: error.to_string(), repair: None }
+    let Reason { problem: cause, repair } = error.reason();
+    Failed { phase: error.phase(), cause, repair }
 }
 
 /// What was found of it is gone by now.
