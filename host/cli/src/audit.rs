@@ -114,13 +114,14 @@ pub(super) fn run(ui: &Ui, global: &Global, given: &Arguments) -> Result<(), Fai
 }
 
 /// How much was shown.
-struct Shown {
+pub(super) struct Shown {
     entries: usize,
     /// Of so many records that there are.
     records: usize,
 }
 
-fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<Shown, Failure> {
+/// Shows what is asked for of a log.
+pub(super) fn show(ui: &Ui, given: &Arguments, parts: Vec<Part>) -> Result<Shown, Failure> {
     let most = match given {
         Arguments { all: true, .. } => None,
         Arguments { last: Some(last), .. } => Some(*last),
