@@ -114,13 +114,18 @@ pub(super) fn run(ui: &Ui, global: &Global, given: &AuditArguments) -> Result<()
 }
 
 /// How much was shown.
-struct ShownLines {
+pub(super) struct ShownLines {
     entries: usize,
     /// Of so many records that there are.
     records: usize,
 }
 
-fn show(ui: &Ui, given: &AuditArguments, parts: Vec<Part>) -> Result<ShownLines, Failure> {
+/// Shows what is asked for of a log.
+pub(super) fn show(
+    ui: &Ui,
+    given: &AuditArguments,
+    parts: Vec<Part>,
+) -> Result<ShownLines, Failure> {
     let most = match given {
         AuditArguments { all: true, .. } => None,
         AuditArguments { last: Some(last), .. } => Some(*last),

@@ -27,8 +27,8 @@ use toolhost_wasm::{self as plugin, RUNNER_REPAIR};
 
 /// Says how this toolhost is set up, what is wrong with it, and how to repair that.
 ///
-/// It ends with exit code 1 if something enabled is broken: a file that does not load, a tool
-/// that was left out, cannot work at present or is quarantined, or a grant that gives nothing. With `--enable`,
+/// It ends with exit code 1 if something enabled is broken: a source that does not load, a
+/// tool that was left out, cannot work at present or is quarantined, or a grant that gives nothing. With `--enable`,
 /// `--disable` or `--platform`, tools of other toolsets do not count.
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArguments {
@@ -39,25 +39,50 @@ pub(super) struct DoctorArguments {
 pub(super) async fn run(ui: &Ui, global: &Global, given: &DoctorArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let settings = home.settings(global)?;
-    let mut setup = setup(&home, global, &settings).await;
-    let runners = runners_json(&settings);
+    let around = Around {
+        setup: setup(&home, global, &settings).await,
+        runners: runners_json(&settings),
+        read_only: read_only(&home),
+    };
     let host = loaded_anew(ui, settings).await?;
+    show(ui, &host, around, given).await
+}
+
+/// What there is to know around a host.
+#[derive(Default)]
+pub(super) struct Around {
+    /// Where things are, and what this machine can do.
+    setup: Vec<(&'static str, String)>,
+    /// What runs scripts.
+    runners: Value,
+    /// Folders of the home that cannot be written.
+    read_only: Vec<Problem>,
+}
+
+/// Shows what is wrong with a host.
+pub(super) async fn show(
+    ui: &Ui,
+    host: &Host,
+    around: Around,
+    given: &DoctorArguments,
+) -> Result<(), Failure> {
+    let Around { mut setup, runners, read_only } = around;
     let (sources, catalog) = (host.loaded().await, host.catalog());
     let failed = sources.iter().filter(|status| status.state.is_err()).count();
     let tools = catalog.tools().len();
-    let plugins = format!("{} files, {failed} not loaded, {tools} tools", sources.len());
+    let plugins = format!("{} sources, {failed} not loaded, {tools} tools", sources.len());
     setup.push(("plugins", plugins));
-    let session = given.selection.session(&host)?;
+    let session = given.selection.session(host)?;
     let listed = host.definitions(&session, Format::OpenAi).await;
     selection::warn(&listed.selected);
-    let mut findings = Findings::new(&host, &sources, &catalog, &listed).await;
-    findings.read_only = read_only(&home);
+    let mut findings = Findings::new(host, &sources, &catalog, &listed).await;
+    findings.read_only = read_only;
     if ui.json {
-        let mut report = to_json(&setup, &host, &sources, &findings);
+        let mut report = to_json(&setup, host, &sources, &findings);
         report["runners"] = runners;
         ui.json(&report)?;
     } else {
-        print(ui, &setup, &host, &sources, &findings)?;
+        print(ui, &setup, host, &sources, &findings)?;
     }
     if findings.broken() == 0 { Ok(()) } else { Err(Failure::broken()) }
 }
@@ -233,13 +258,13 @@ impl Findings {
             (
                 "not_loaded",
                 "Not loaded:",
-                ["file does not load", "files do not load"],
+                ["source does not load", "sources do not load"],
                 &self.not_loaded,
             ),
             (
                 "pending",
                 "Pending:",
-                ["plugin waits for you", "plugins wait for you"],
+                ["source waits for you", "sources wait for you"],
                 &self.pending,
             ),
             ("left_out", "Left out:", ["tool is left out", "tools are left out"], &self.left_out),
@@ -414,7 +439,7 @@ fn print(
         ui.line("")?;
         let rows: Vec<Vec<String>> =
             sources.iter().map(|status| source_cells(host, status)).collect();
-        ui.table(&["FILE", "SOURCE", "DIGEST", "STATE"], &rows)?;
+        ui.table(&["PLACE", "SOURCE", "DIGEST", "STATE"], &rows)?;
     }
     for (_, heading, _, problems) in findings.kinds() {
         problem::print(ui, heading, problems)?;
@@ -452,6 +477,7 @@ fn to_json(
             "status": host.status(status).to_string(),
             "phase": status.state.as_ref().err().map(|failed| failed.phase.to_string()),
             "cause": status.state.as_ref().err().map(ToString::to_string),
+            "repair": status.state.as_ref().err().and_then(|failed| failed.repair.as_deref()),
             "state": problem::state(host, status),
         })
     };

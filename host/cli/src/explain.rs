@@ -22,7 +22,7 @@ mod tool;
 /// Characters of an unknown name that are echoed.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Tells why a tool is listed or not: from its file over its name, toolset, requirements and
+/// Tells why a tool is listed or not: from its source over its name, toolset, requirements and
 /// authority to the session; and ends with what to change. Of a toolset, a plugin or an MCP server
 /// it tells what there is to know.
 ///
@@ -40,14 +40,19 @@ pub(super) struct ExplainArguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &ExplainArguments) -> Result<(), Failure> {
     let host = loaded_host(ui, global).await?;
-    let session = given.selection.session(&host)?;
+    show(ui, &host, given).await
+}
+
+/// Shows what there is to know of a name in a host.
+pub(super) async fn show(ui: &Ui, host: &Host, given: &ExplainArguments) -> Result<(), Failure> {
+    let session = given.selection.session(host)?;
     let listed = host.definitions(&session, Format::OpenAi).await;
     selection::warn(&listed.selected);
     let view = View {
         name: &given.name,
         sources: &host.loaded().await,
         catalog: &host.catalog(),
-        host: &host,
+        host,
         session: &session,
         listed: &listed,
         platform: given.selection.platform(),

@@ -69,7 +69,8 @@ impl Home {
         Ok(home)
     }
 
-    fn in_one_folder(home: &Path) -> Home {
+    /// A home in one folder.
+    pub(super) fn in_one_folder(home: &Path) -> Home {
         Home {
             config_file: home.join(CONFIG_FILE),
             plugins: home.join("plugins"),

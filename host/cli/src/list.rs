@@ -11,6 +11,7 @@ use super::schema::format_parser;
 use super::selection::{self, SelectionFlags};
 use super::ui::Ui;
 use super::{Global, listed_host};
+use toolhost::Host;
 use toolhost_kernel::availability::Unavailable;
 use toolhost_kernel::definitions::Listed;
 use toolhost_kernel::quarantine::Quarantined;
@@ -18,7 +19,7 @@ use toolhost_kernel::registry::{Catalog, Entry};
 use toolhost_schema::schema::{Definition, Format, tokens};
 use toolhost_sources::reload::SourceStatus;
 
-/// Lists the tools, and every file that is none with the reason.
+/// Lists the tools, and every source that has none with the reason.
 ///
 /// TOKENS is about what the tool's definition costs in a prompt: its JSON in characters,
 /// divided by four. Tools marked `quarantined` belong to a plugin that crashed or broke its limits
@@ -41,8 +42,13 @@ pub(super) struct ListArguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &ListArguments) -> Result<(), Failure> {
     let host = listed_host(ui, global).await?;
+    show(ui, &host, given).await
+}
+
+/// Shows the tools of a host.
+pub(super) async fn show(ui: &Ui, host: &Host, given: &ListArguments) -> Result<(), Failure> {
     let (sources, catalog) = (host.listed().await, host.catalog());
-    let session = given.selection.session(&host)?;
+    let session = given.selection.session(host)?;
     let listed = host.definitions(&session, given.format).await;
     selection::warn(&listed.selected);
     let quarantined = host.quarantined();

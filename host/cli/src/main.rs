@@ -1,6 +1,8 @@
 //! The command line: one file a command. Only this crate prints, reads the environment and
 //! chooses exit codes.
 
+#[cfg(test)]
+mod any_source;
 mod approve;
 mod audit;
 mod build;

@@ -16,7 +16,7 @@ use toolhost_sources::reload::{Ready, SourceStatus, Status};
 /// One thing that is not in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// The file, the tool, or the toolset.
+    /// The place, the tool, or the toolset.
     pub(super) place: String,
     /// Why, and what to do.
     pub(super) reason: String,
@@ -53,7 +53,7 @@ pub(super) fn print(ui: &Ui, heading: &str, problems: &[Problem]) -> Result<(), 
     Ok(())
 }
 
-/// Files that are no plugins, and folders that cannot be read.
+/// Sources that do not load, files that are none, and folders that cannot be read.
 pub(super) fn not_loaded(sources: &[SourceStatus]) -> Vec<Problem> {
     let problem = |status: &SourceStatus| {
         // What is listed from before is not there yet.
@@ -99,8 +99,11 @@ pub(super) fn pending(sources: &[SourceStatus]) -> Vec<Problem> {
         let (source, ready) = (status.source.as_ref()?, status.state.as_ref().ok()?);
         let (pending, words) = (ready.pending.as_ref()?, &status.words);
         let path = location(&status.location);
-        let look = || {
-            format!("look at it with `toolhost inspect {path}`, then run `toolhost trust {words}`")
+        let look = || match status.location.file() {
+            Some(_) => format!(
+                "look at it with `toolhost inspect {path}`, then run `toolhost trust {words}`"
+            ),
+            None => format!("look at it, and run `toolhost trust {words}`"),
         };
         let repair = pending.repair.clone().unwrap_or_else(look);
         let reason = format!("{}; {}; {repair}", pending.why, pending.meanwhile);

@@ -121,12 +121,22 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &TrustArguments) -> Res
                 Failure::usage(format!("{} is no plugin", file.path.display()))
                     .hint("name a file that ends in `.wasm`, an id, or a folder")
             })?;
-            plugin_file(ui, &home, global, &settings, (&address, &status), given)
+            let of = (Some(&address), &status);
+            definition(ui, (&home, global), &settings.config, of, given.yes)
         }
         Target::Project(folder) => project(ui, &home, global, &folder, given).await,
         Target::Server(name) => {
             let config = home.config(global)?;
-            server(ui, &home, &config, &name, given)
+            if let Some(entry) = config.servers.get(&name) {
+                return server(ui, &home, &config, (&name, entry), given);
+            }
+            // What is no entry of the configuration may be a source all the same.
+            let found = loaded(ui, home.settings(global)?).await?;
+            let id = Some(SourceId::Mcp(name.clone()));
+            match found.iter().find(|status| status.source == id) {
+                Some(status) => definition(ui, (&home, global), &config, (None, status), given.yes),
+                None => Err(no_server(&name, config.servers.keys().map(String::as_str))),
+            }
         }
     }
 }
@@ -157,7 +167,9 @@ pub(super) fn forget(
             let forget = |lock: &mut Lock| {
                 let before = lock.servers.len();
                 lock.servers.retain(|server| server.name != *name);
-                lock.servers.len() < before
+                let source = SourceId::Mcp(name.clone());
+                let (folder, id) = trust_store::entry(&source);
+                lock.distrust(folder, &id) | (lock.servers.len() < before)
             };
             let known = trust_store::change(&home.state, forget).map_err(unusable)?;
             let servers = home.config(global)?.servers;
@@ -189,14 +201,15 @@ async fn loaded(ui: &Ui, settings: HostSettings) -> Result<Vec<SourceStatus>, Fa
     Ok(host.loaded().await.to_vec())
 }
 
-fn plugin_file(
+/// Trusts the present definition of a source. `address` says whose grants it has, if it is a plugin.
+pub(super) fn definition(
     ui: &Ui,
-    home: &Home,
-    global: &Global,
-    settings: &HostSettings,
-    (address, status): (&PluginAddress, &SourceStatus),
-    given: &TrustArguments,
+    (home, global): (&Home, &Global),
+    config: &Config,
+    (address, status): (Option<&PluginAddress>, &SourceStatus),
+    yes: bool,
 ) -> Result<(), Failure> {
+    let cannot = || Failure::rejected(format!("{} cannot be trusted", show::name(status)));
     let ready = status.state.as_ref().map_err(|reason| {
         Failure::rejected(format!("{} cannot be trusted: {reason}", status.location))
     })?;
@@ -204,11 +217,9 @@ fn plugin_file(
         return ui.line(&format!("{} is bundled, and trusted as such", show::name(status)));
     }
     if let Some(repair) = no_trust_helps(ready) {
-        return Err(
-            Failure::rejected(format!("{} cannot be trusted", show::name(status))).hint(repair)
-        );
+        return Err(cannot().hint(repair));
     }
-    if address.folder().is_none() {
+    if address.is_some_and(|address| address.folder().is_none()) {
         return Err(Failure::usage(format!(
             "{} has changed, and is bundled no more",
             show::name(status)
@@ -216,27 +227,33 @@ fn plugin_file(
         .hint("run the same command again"));
     }
     let remembered = home.remembered().map_err(unusable)?;
-    let said = reload::said(&home.operators_config(global), address, &remembered);
-    let trusted = trusted(status, ready, Agreed::These(said.grants.flags()));
-    let trusted = trusted
-        .ok_or_else(|| Failure::rejected(format!("{} cannot be trusted", show::name(status))))?;
+    let operators = home.operators_config(global);
+    let said = address.map(|address| reload::said(&operators, address, &remembered));
+    let said = said.unwrap_or_default();
+    let trusted = trusted(status, ready, Agreed::These(said.grants.flags())).ok_or_else(cannot)?;
     if !ui.json {
         show::plugin(ui, &said, status, ready)?;
     }
-    agreed(ui, given, "Trust these bytes?")?;
+    let (question, what) = match address {
+        Some(_) => ("Trust these bytes?", "bytes are"),
+        None => ("Trust this definition?", "definition is"),
+    };
+    agreed(ui, yes, question)?;
     let (folder, digest) = (trusted.source.folder().map(Path::to_owned), trusted.digest.clone());
-    decide(home, global, &settings.config.limits, |books| {
-        let agreed = Agreed::These(books.trust(address, &digest, &said)?);
+    decide(home, global, &config.limits, |books| {
+        let agreed = match address {
+            Some(address) => Agreed::These(books.trust(address, &digest, &said)?),
+            None => trusted.agreed.clone(),
+        };
         let trusted = [Trusted { agreed, ..trusted }];
-        reload::trust(books.lock(), &home.state, &trusted, &settings.config.limits);
+        reload::trust(books.lock(), &home.state, &trusted, &config.limits);
         Ok(())
     })?;
-    note(home, &settings.config, [(show::name(status), folder, digest)]);
+    note(home, config, [(show::name(status), folder, digest.clone())]);
     if ui.json {
         return ui.json(&json!({ "trusted": [show::to_json(status, ready)] }));
     }
-    let digest = &ready.facts.digest;
-    ui.line(&format!("{} is trusted, as long as its bytes are sha256:{digest}", show::name(status)))
+    ui.line(&format!("{} is trusted, as long as its {what} sha256:{digest}", show::name(status)))
 }
 
 async fn project(
@@ -304,7 +321,7 @@ async fn project(
         }
         show::config(ui, &file, text.as_deref())?;
     }
-    agreed(ui, given, "Trust this project?")?;
+    agreed(ui, given.yes, "Trust this project?")?;
     let digest = text.as_deref().map(|text| plugin::digest(text.as_bytes()).to_string());
     let trusted: Vec<Trusted> = ready
         .iter()
@@ -349,16 +366,13 @@ fn server(
     ui: &Ui,
     home: &Home,
     config: &Config,
-    name: &str,
+    (name, entry): (&str, &ServerConfig),
     given: &TrustArguments,
 ) -> Result<(), Failure> {
-    let Some(entry) = config.servers.get(name) else {
-        return Err(no_server(name, config.servers.keys().map(String::as_str)));
-    };
     if !ui.json {
         show::server(ui, name, entry)?;
     }
-    agreed(ui, given, "Trust this server?")?;
+    agreed(ui, given.yes, "Trust this server?")?;
     let digest = ServerConfig::digest(entry);
     let server = Server { name: name.to_owned(), digest: digest.clone() };
     trust_store::change(&home.state, |lock| lock.trust_server(server)).map_err(unusable)?;
@@ -409,8 +423,8 @@ fn trusted(status: &SourceStatus, ready: &Ready, agreed: Agreed) -> Option<Trust
 }
 
 /// Asks the person at the terminal, unless they have said so already.
-fn agreed(ui: &Ui, given: &TrustArguments, question: &str) -> Result<(), Failure> {
-    if given.yes {
+fn agreed(ui: &Ui, yes: bool, question: &str) -> Result<(), Failure> {
+    if yes {
         return Ok(());
     }
     match ui.ask(question)? {

@@ -128,7 +128,28 @@ pub(super) fn error_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", text::printable(line));
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What would be printed, where a test asks for it.
+    static PRINTED: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Returns what this prints on this thread, with what it returns.
+#[cfg(test)]
+pub(super) async fn printed<T>(work: impl Future<Output = T>) -> (String, T) {
+    PRINTED.with_borrow_mut(|printed| *printed = Some(String::new()));
+    let value = work.await;
+    (PRINTED.take().unwrap_or_default(), value)
+}
+
 fn write(text: &str) -> Result<(), Failure> {
+    #[cfg(test)]
+    if PRINTED.with_borrow_mut(|printed| {
+        let printed = printed.as_mut();
+        printed.map(|printed| printed.extend([text, "\n"])).is_some()
+    }) {
+        return Ok(());
+    }
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::pipe_closed(),

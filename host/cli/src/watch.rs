@@ -131,35 +131,47 @@ impl Source<'_> {
         // Its loads would be the news that it is asked for.
         settings.config.audit.enabled = false;
         let host = Host::start(settings).map_err(Failure::start)?;
-        let sources = host.loaded().await;
-        let (unavailable, quarantined) = (host.unavailable().await, host.quarantined());
-        let catalog = host.catalog();
-        let mut counts: BTreeMap<SourceId, usize> = BTreeMap::new();
-        let tools = catalog.tools().into_iter().map(|entry| {
-            *counts.entry(entry.source.clone()).or_default() += 1;
-            let name = entry.tool.spec().name.to_string();
-            let state = match (quarantined.get(&name), unavailable.get(&name)) {
-                (Some(_), _) => "quarantined",
-                (None, Some(_)) => "unavailable",
-                (None, None) => "ready",
-            };
-            Tool { name, source: entry.source.to_string(), state: state.to_owned() }
-        });
-        let tools: Vec<Tool> = tools.collect();
-        let plugin = |status: &SourceStatus| {
-            let shown = problem::location(&status.location);
-            Plugin {
-                source: status.source.as_ref().map_or(shown, ToString::to_string),
-                path: status.location.to_string(),
-                digest: status.state.as_ref().ok().map(|ready| ready.facts.digest.to_string()),
-                state: problem::state(&host, status),
-                tools: status.source.as_ref().and_then(|id| counts.get(id)).copied().unwrap_or(0),
-            }
-        };
-        let plugins = sources.iter().map(plugin).collect();
+        let known = known(&host).await;
         host.stop().await;
-        Ok(Known { plugins, tools })
+        Ok(known)
     }
+}
+
+/// What a host knows.
+async fn known(host: &Host) -> Known {
+    let sources = host.loaded().await;
+    let (unavailable, quarantined) = (host.unavailable().await, host.quarantined());
+    let catalog = host.catalog();
+    let mut counts: BTreeMap<SourceId, usize> = BTreeMap::new();
+    let tools = catalog.tools().into_iter().map(|entry| {
+        *counts.entry(entry.source.clone()).or_default() += 1;
+        let name = entry.tool.spec().name.to_string();
+        let state = match (quarantined.get(&name), unavailable.get(&name)) {
+            (Some(_), _) => "quarantined",
+            (None, Some(_)) => "unavailable",
+            (None, None) => "ready",
+        };
+        Tool { name, source: entry.source.to_string(), state: state.to_owned() }
+    });
+    let tools: Vec<Tool> = tools.collect();
+    let plugin = |status: &SourceStatus| {
+        let shown = problem::location(&status.location);
+        Plugin {
+            source: status.source.as_ref().map_or(shown, ToString::to_string),
+            path: status.location.to_string(),
+            digest: status.state.as_ref().ok().map(|ready| ready.facts.digest.to_string()),
+            state: problem::state(host, status),
+            tools: status.source.as_ref().and_then(|id| counts.get(id)).copied().unwrap_or(0),
+        }
+    };
+    let plugins = sources.iter().map(plugin).collect();
+    Known { plugins, tools }
+}
+
+/// Shows what a host knows, as what is followed begins with it.
+#[cfg(test)]
+pub(super) async fn show(ui: &Ui, host: &Host) -> Result<(), Failure> {
+    lines::begin(ui, &known(host).await)
 }
 
 fn unreadable(folder: &Path, error: &std::io::Error) -> Failure {

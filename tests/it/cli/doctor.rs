@@ -16,7 +16,7 @@ fn doctor_finds_what_is_broken() {
     let lab = lab().with("broken.wasm", "hello").with("twin.wasm", guest("json"));
     expect![[r#"
         exit 1
-        FILE                 SOURCE         DIGEST        STATE
+        PLACE                SOURCE         DIGEST        STATE
         plugins/broken.wasm  plugin:broken  -             failed (compile)
         plugins/fates.wasm   plugin:fates   DIGEST......  live
         plugins/json.wasm    plugin:json    DIGEST......  live, untrusted
@@ -35,7 +35,7 @@ fn doctor_finds_what_is_broken() {
           `includes` of [toolsets.mine]: Unknown toolset: wbe; did you mean `web`?
           `toolsets` of [platforms.cli]: Unknown toolset: fiel; did you mean `file`?
 
-        Broken: 1 file does not load, 2 tools cannot work.
+        Broken: 1 source does not load, 2 tools cannot work.
         --- stderr
     "#]].assert_eq(&doctor(&lab, &[]));
     let json = lab.run(&["doctor", "--json"]);
@@ -47,7 +47,7 @@ fn doctor_is_content_with_what_works() {
     let json = Lab::new().with("json.wasm", guest("json"));
     expect![[r#"
         exit 0
-        FILE               SOURCE       DIGEST        STATE
+        PLACE              SOURCE       DIGEST        STATE
         plugins/json.wasm  plugin:json  DIGEST......  live, untrusted
 
         Everything that is enabled works.
@@ -57,7 +57,7 @@ fn doctor_is_content_with_what_works() {
     // What is not enabled does not count.
     expect![[r#"
         exit 0
-        FILE                SOURCE        DIGEST        STATE
+        PLACE               SOURCE        DIGEST        STATE
         plugins/fates.wasm  plugin:fates  DIGEST......  live
         plugins/json.wasm   plugin:json   DIGEST......  live, untrusted
 
@@ -79,7 +79,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
     let lab = two_of_one_name().config("[plugins.other]\nallow_tool_override = true\n");
     expect![[r#"
         exit 0
-        FILE                SOURCE        DIGEST        STATE
+        PLACE               SOURCE        DIGEST        STATE
         plugins/copy.wasm   plugin:copy   DIGEST......  live, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
         plugins/other.wasm  plugin:other  DIGEST......  live
@@ -92,7 +92,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
     "#]].assert_eq(&doctor(&lab, &[]));
     expect![[r#"
         exit 1
-        FILE                SOURCE        DIGEST        STATE
+        PLACE               SOURCE        DIGEST        STATE
         plugins/copy.wasm   plugin:copy   DIGEST......  live, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  not counted: plugins/copy.wasm is the same plugin
         plugins/other.wasm  plugin:other  DIGEST......  live
@@ -117,7 +117,7 @@ fn doctor_names_grants_that_give_nothing() {
     trust_store::unpin(&lab.home().join("state"), &folder, "fates").expect("unpinned");
     expect![[r#"
         exit 1
-        FILE                SOURCE        DIGEST        STATE
+        PLACE               SOURCE        DIGEST        STATE
         plugins/fates.wasm  plugin:fates  DIGEST......  live, untrusted
         plugins/json.wasm   plugin:json   DIGEST......  live, untrusted
 

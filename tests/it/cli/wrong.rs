@@ -282,7 +282,7 @@ fn doctor_says_how_things_are() {
         "WHAT",
         "HOME/toolhost.toml (not there)",
         "in a process of its own for each component",
-        "2 files, 0 not loaded,",
+        "2 sources, 0 not loaded,",
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::source::{listed, made, place};
+use super::source::{listed, made, made_as, placed};
 use super::{Section, View};
 use crate::inspect::need_line;
 use crate::problem::{location, state};
-use toolhost_core::tool::SourceId;
 use toolhost_sources::reload::SourceStatus;
 
 /// What has the name besides a tool.
@@ -36,10 +35,8 @@ pub(super) fn names(view: &View<'_>) -> BTreeSet<String> {
 }
 
 fn id(status: &SourceStatus) -> Option<String> {
-    match status.source.as_ref()? {
-        SourceId::Plugin { id, .. } => Some(id.to_string()),
-        _ => None,
-    }
+    let source = status.source.as_ref()?;
+    Some(source.plugin().map_or_else(|| source.to_string(), |(id, _)| id.to_string()))
 }
 
 /// By its id, by what `list` shows, by the words that commands take, or by its file.
@@ -57,12 +54,7 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
     };
     let mut steps = vec![("state", state(view.host, status))];
     let ready = status.kept.as_deref().or(status.state.as_ref().ok());
-    match ready {
-        Some(ready) => {
-            steps.insert(0, ("file", format!("{} ({})", location(&status.location), place(ready))));
-        }
-        None => steps.insert(0, ("file", location(&status.location))),
-    }
+    steps.insert(0, placed(&status.location, ready));
     match &status.state {
         Err(failed) => steps.push(("why", failed.to_string())),
         Ok(ready) => {
@@ -76,7 +68,7 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
         let facts = &ready.facts;
         steps.push(("digest", format!("sha256:{}", facts.digest)));
         let built = made(facts);
-        steps.push(("plugin", built));
+        steps.push((made_as(facts), built));
         if let Some(report) = status.source.as_ref().and_then(|source| view.catalog.report(source))
         {
             steps.push(("tools", listed(report.tools.iter().map(ToString::to_string).collect())));

@@ -1,18 +1,18 @@
-//! The first part of the chain: each file that has the tool, and what the registry made of it.
+//! The first part of the chain: each source that has the tool, and what the registry made of it.
 
 use super::{Section, View};
 use crate::inspect::need_line;
 use crate::problem::location;
 use toolhost_core::tool::{Need, Origin, SourceId};
 use toolhost_kernel::registry::SourceReport;
-use toolhost_sources::driver::SourceFacts;
+use toolhost_sources::driver::{Location, SourceFacts};
 use toolhost_sources::reload::{Ready, SourceStatus};
 
 /// The sources that declare the tool, whoever of them has the name; and copies of their files.
 pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
     let mut sections: Vec<Section> =
         view.sources.iter().filter_map(|status| of_status(view, status)).collect();
-    // The host's own tools and those of servers come from no file.
+    // The host's own tools are no source's that is looked after.
     if let Some(entry) = view.catalog.find(view.name)
         && !view.sources.iter().any(|status| status.source.as_ref() == Some(&entry.source))
     {
@@ -38,14 +38,16 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     let source = status.source.as_ref()?;
     let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
     let mut steps = vec![
-        ("file", format!("{} ({})", location(&status.location), place(ready))),
+        placed(&status.location, Some(ready)),
         ("digest", format!("sha256:{}", ready.facts.digest)),
     ];
     if status.kept.is_some() {
         let why = match &status.state {
-            Ok(Ready { pending: Some(pending), .. }) => format!("the file waits: {}", pending.why),
-            Ok(_) => "the file waits".to_owned(),
-            Err(reason) => format!("the file does not load: {reason}"),
+            Ok(Ready { pending: Some(pending), .. }) => {
+                format!("the new one waits: {}", pending.why)
+            }
+            Ok(_) => "the new one waits".to_owned(),
+            Err(reason) => format!("the new one does not load: {reason}"),
         };
         steps.push(("kept build", why));
     }
@@ -60,7 +62,7 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     declares(view, source).then_some(())?;
     let facts = &ready.facts;
     let built = made(facts);
-    steps.push(("plugin", built));
+    steps.push((made_as(facts), built));
     let replaced = report.replaced.contains(view.name);
     match left_out(view, report) {
         Some(reason) if replaced => {
@@ -110,7 +112,19 @@ pub(super) fn listed(texts: Vec<String>) -> String {
     if texts.is_empty() { "nothing".to_owned() } else { texts.join("; ") }
 }
 
-pub(super) fn place(ready: &Ready) -> &'static str {
+/// What the step is called in which a definition says of itself what it is.
+pub(super) fn made_as(facts: &SourceFacts) -> &'static str {
+    if facts.plugin.is_some() { "plugin" } else { "definition" }
+}
+
+/// Where a source is, and whose that place is, if it has loaded.
+pub(super) fn placed(at: &Location, ready: Option<&Ready>) -> (&'static str, String) {
+    let step = if at.file().is_some() { "file" } else { "place" };
+    let whose = ready.map(|ready| format!(" ({})", place(ready)));
+    (step, format!("{}{}", location(at), whose.unwrap_or_default()))
+}
+
+fn place(ready: &Ready) -> &'static str {
     match ready.origin {
         Origin::Project if ready.trusted => "in a project's folder, trusted",
         Origin::Builtin => "the host's own",

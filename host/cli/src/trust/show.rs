@@ -22,7 +22,7 @@ pub(super) fn name(status: &SourceStatus) -> String {
     }
 }
 
-/// A plugin: its bytes, what it asks for and has been granted, what to look at, what differs.
+/// A definition: its digest, what it asks for and has been granted, what to look at, what differs.
 pub(crate) fn plugin(
     ui: &Ui,
     said: &PluginConfig,

@@ -71,7 +71,8 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
     }
 }
 
-fn begin(ui: &Ui, known: &Known) -> Result<(), Failure> {
+/// What there is when it begins.
+pub(super) fn begin(ui: &Ui, known: &Known) -> Result<(), Failure> {
     known.plugins.iter().try_for_each(|plugin| show(ui, plugin))
 }
 

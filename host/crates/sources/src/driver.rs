@@ -372,7 +372,7 @@ pub enum Recorded {
     /// Its definition, to be loaded when it is needed.
     Whole {
         /// The definition.
-        loaded: LoadedSource,
+        loaded: Box<LoadedSource>,
         /// Texts of it that a person should look at.
         suspect: Vec<String>,
         /// What registering used.

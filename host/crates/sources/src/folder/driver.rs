@@ -98,7 +98,7 @@ impl FolderDriver {
     }
 
     /// What is recorded of a source, if its record is to be used.
-    fn from_record(&self, wanted: &Wanted, recorded: RecordedBuild) -> Option<Recorded> {
+    fn of_record(&self, wanted: &Wanted, recorded: RecordedBuild) -> Option<Recorded> {
         let Wanted { found, load_as, .. } = wanted;
         let RecordedBuild { build, suspect, usage, bytes } = recorded;
         let candidate = self.candidate(found)?;
@@ -110,7 +110,7 @@ impl FolderDriver {
         let loaded = self.loader().recorded(&candidate, load_as, (build, bytes), on_misfit);
         // Whatever is in the way is told when it is loaded.
         let loaded = plugin::source(loaded.ok()?, &candidate.path, &self.shared);
-        Some(Recorded::Whole { loaded, suspect, usage })
+        Some(Recorded::Whole { loaded: Box::new(loaded), suspect, usage })
     }
 
     /// The bytes of a file are not those that are recorded: that is forgotten, besides.
@@ -359,7 +359,7 @@ impl Driver for FolderDriver {
                 builds.extend(read.unwrap_or_else(|_| digests.iter().map(|_| None).collect()));
             }
             let recorded = wanted.iter().zip(builds).filter_map(|(wanted, build)| {
-                Some((wanted.found.source.clone(), self.from_record(wanted, build?)?))
+                Some((wanted.found.source.clone(), self.of_record(wanted, build?)?))
             });
             recorded.collect()
         })

@@ -122,7 +122,7 @@ impl Supervisor {
                     continue;
                 };
                 let (loaded, suspect, usage) = match recorded {
-                    Recorded::Whole { loaded, suspect, usage } => (loaded, suspect, usage),
+                    Recorded::Whole { loaded, suspect, usage } => (*loaded, suspect, usage),
                     Recorded::Tools(listed) => {
                         source.recalled = Some(Recalled::new(listed));
                         continue;
@@ -162,7 +162,7 @@ impl Supervisor {
     }
 
     /// What drivers record of the sources that serve.
-    pub(super) fn to_record(&mut self) -> Vec<Job> {
+    pub(super) fn jobs_of_drivers(&mut self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for driver in self.drivers().collect::<Vec<_>>() {
             let of_driver =

@@ -302,7 +302,7 @@ impl Supervisor {
             audit::note(&self.parts.audit, &news, &catalog);
         }
         let (remembered, limits) = (Arc::clone(&self.remembered), Arc::clone(&self.limits));
-        let jobs = self.to_record();
+        let jobs = self.jobs_of_drivers();
         let remember = move || {
             let lock = persist::remember(&remembered, &seen, &limits);
             jobs.into_iter().for_each(|job| job());
