@@ -8,11 +8,11 @@
 //! that may be built. Any number of processes share these files. A host remembers what it sees here; only a person's command trusts.
 
 mod bundled;
+mod entry;
 mod project;
 mod room;
 mod sources;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::atomic_file;
-use toolhost_core::tool::{PluginId, SourceId};
 use toolhost_policy::diff::Outline;
 
 pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
+pub use entry::{entry, source};
 pub use project::Project;
 pub use room::NamesOfFolders;
 pub use sources::{Consent, consent, record_consent, sources};
@@ -172,32 +172,6 @@ pub enum Agreed {
     These(Vec<String>),
     /// These, and what was agreed before of the same bytes.
     More(Vec<String>),
-}
-
-/// Under which folder and id a source stands here: a plugin under its own; any other source under no
-/// folder, and its whole name, such as `mcp:github`, which is no id of a plugin.
-pub fn entry(source: &SourceId) -> (&Path, Cow<'_, str>) {
-    match source.plugin() {
-        Some((id, folder)) => (folder, Cow::from(id.as_str())),
-        None => (Path::new(""), Cow::from(source.to_string())),
-    }
-}
-
-/// The source that stands here under a folder and an id, if one can.
-pub fn source(folder: &Path, id: &str) -> Option<SourceId> {
-    if let Some(server) = id.strip_prefix("mcp:") {
-        return Some(SourceId::Mcp(server.to_owned()));
-    }
-    let id = PluginId::from_stem(id).ok()?;
-    Some(SourceId::Plugin { id, folder: folder.to_owned() })
-}
-
-impl Pin {
-    /// What a source is trusted with.
-    pub fn new(source: &SourceId, digest: &str) -> Pin {
-        let (folder, id) = entry(source);
-        Pin { folder: folder.to_owned(), id: id.into_owned(), digest: digest.to_owned() }
-    }
 }
 
 impl Known {
@@ -440,24 +414,6 @@ mod tests {
         assert!(!lock.trusts(Path::new("/a"), "files", "2"));
         assert!(lock.trusts(Path::new("/b"), "files", "1"));
         assert!(lock.plugins.iter().all(|known| known.first_seen.is_some()));
-    }
-
-    #[test]
-    fn every_source_has_an_entry_of_its_own() {
-        let id = PluginId::from_stem("files").expect("an id");
-        let plugin = SourceId::Plugin { id, folder: "/a".into() };
-        let server = SourceId::Mcp("files".to_owned());
-        let mut lock = Lock::default();
-        for source in [&plugin, &server] {
-            lock.trust(&Pin::new(source, &source.to_string()), &Agreed::These(Vec::new()));
-        }
-        let text = serde_json::to_string(&lock).expect("JSON");
-        let lock = parse(&text).expect("a lock");
-        for source in [&plugin, &server] {
-            let (folder, id) = entry(source);
-            assert!(lock.trusts(folder, &id, &source.to_string()), "{text}");
-            assert_eq!(super::source(folder, &id).as_ref(), Some(source));
-        }
     }
 
     #[test]
