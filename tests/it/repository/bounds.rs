@@ -140,7 +140,7 @@ const HELD: &[(&str, &str, &str)] = &[
 const DRAINED: &str = "load::reload::calls_under_way_end_on_the_old_code";
 const SCRIPT_BYTES: &str = "wasm/script::what_is_no_script_says_why";
 const SCRIPT_KEPT: &str =
-    "wasm/imports/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
+    "wasm/instance/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
 const CHECKED: &str = "call::availability::a_tool_whose_check_says_no_is_refused_with_the_reason";
 const DESCRIBED: &str = "call::sessions::a_definition_may_depend_on_what_is_visible";
 const HOOKS_CLOSED: &str = "call::hooks::request_and_pre_call_fail_closed";
@@ -160,14 +160,14 @@ const STRANGERS_CODE: &str = "trust::strangers::untrusted_code_bytes_max";
 const STRANGERS_SCHEMAS: &str = "call::schemas::what_strangers_register_in_a_folder_has_a_total";
 const STRANGERS_REGISTER: &str = "trust::strangers::untrusted_register_time_max";
 const LOG: &str = "call::limits::log_lines_max_and_log_bytes_max";
-const PROGRESS: &str = "wasm/imports/progress::the_rate_is_bounded_per_second";
+const PROGRESS: &str = "wasm/instance/progress::the_rate_is_bounded_per_second";
 const REQUEST_BYTES: &str = "sandbox::egress::bounds::http_request_bytes_max";
 const RESPONSE_BYTES: &str = "sandbox::egress::bounds::http_response_bytes_max";
 const HEAD_BYTES: &str = "sandbox::egress::bounds::http_head_bytes_max";
 const CONNECT: &str = "sandbox::egress::bounds::http_connect_time_max";
 const REQUESTS: &str = "sandbox::hostile::network::requests_are_counted_and_bounded";
 const AT_ONCE: &str = "sandbox::hostile::network::http_requests_at_once_max_obeyed";
-const STUCK: &str = "wasm/imports/files/stuck::stuck_opens_max";
+const STUCK: &str = "wasm/capability/dirs/files/stuck::stuck_opens_max";
 const REMEMBERED: &str = "trust::pins::what_was_seen_is_remembered";
 const KEPT_BYTES: &str = "trust::pins::kept_builds_are_bounded_in_bytes";
 const AUDIT_QUEUE: &str = "state/audit/tests::what_does_not_fit_into_the_queue_is_a_gap";
