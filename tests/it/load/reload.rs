@@ -122,6 +122,27 @@ async fn a_half_written_file_is_never_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_loads_once_another_with_its_id_is_gone() {
+    let (kept, gone) = (says("kept"), says("gone"));
+    let lab = Lab::new().with("a-b.wasm", &gone).with("a_b.wasm", &kept);
+    let host = lasting(&lab).await;
+    let shown = host.sources().borrow().clone();
+    assert!(shown.statuses.iter().all(|status| status.state.is_err()), "{shown:?}");
+    fs::remove_file(lab.plugins().join("a-b.wasm")).expect("removed");
+    until_serves(&host, "a_b.wasm", &kept).await;
+    assert_eq!(said(&host).await, result("kept"));
+    // The file that came first by its name is the one that stays.
+    fs::write(lab.plugins().join("a-b.wasm"), &gone).expect("written");
+    until(&host, "refused", |shown| {
+        find(shown, "a-b.wasm").is_some_and(|status| status.state.is_err())
+    })
+    .await;
+    fs::remove_file(lab.plugins().join("a_b.wasm")).expect("removed");
+    until_serves(&host, "a-b.wasm", &gone).await;
+    assert_eq!(said(&host).await, result("gone"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_build_takes_nothing_away() {
     let old = says("old");
     let lab = Lab::new().with("say.wasm", &old);

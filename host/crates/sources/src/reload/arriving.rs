@@ -85,8 +85,8 @@ impl Arriving {
     pub fn keeps_waiting(&self, tool: &str, catalog: &Catalog) -> bool {
         let Some(entry) = catalog.find(tool) else { return !self.coming.is_empty() };
         // A catalog may be newer than this.
-        let is_plugin = matches!(entry.source, SourceId::Plugin { .. });
-        let is_there = !is_plugin || self.there.contains_key(&entry.source);
+        let is_of_host = entry.source == SourceId::Builtin;
+        let is_there = is_of_host || self.there.contains_key(&entry.source);
         !is_there || !self.waited_for(tool, catalog).is_empty()
     }
 

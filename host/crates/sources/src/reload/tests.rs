@@ -38,12 +38,18 @@ impl Drop for Running {
 }
 
 fn start(driver: InMemory, state: Option<&Path>) -> Running {
+    start_beside(driver, Vec::new(), state)
+}
+
+/// The same with other drivers behind it.
+fn start_beside(driver: InMemory, others: Vec<Arc<dyn Driver>>, state: Option<&Path>) -> Running {
     let (driver, limits) = (Arc::new(driver), Arc::new(Limits::default()));
+    let first = Arc::clone(&driver) as Arc<dyn Driver>;
     let remembered = state.map(|state| Remembered::read(state, None).expect("a state"));
     let remembered = remembered.unwrap_or_default();
     let registry = Arc::new(Registry::new(Arc::clone(&limits), remembered.owners()));
     let parts = Parts {
-        drivers: vec![Arc::clone(&driver) as Arc<dyn Driver>],
+        drivers: [first].into_iter().chain(others).collect(),
         registry: Arc::clone(&registry),
         quarantine: Arc::new(Quarantine::open(&limits, None)),
         audit: Arc::new(Audit::off()),
@@ -226,6 +232,21 @@ async fn suspect_texts_wait_whoever_says_them() {
     let pending = status.state.expect("it loads").pending.expect("it waits");
     assert!(!pending.suspicions.is_empty(), "{pending:?}");
     assert_eq!(running.says(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_driver_has_a_source_that_two_find() {
+    let (first, second) = (InMemory::default(), InMemory::default());
+    first.put("notes", says("first"));
+    second.put("notes", says("second"));
+    second.put("others", Ok(Vec::new()));
+    let running = start_beside(first, vec![Arc::new(second)], None);
+    running.until("there", serves(&running, "first")).await;
+    let shown = running.shown.borrow().clone();
+    let failed = shown.statuses.iter().filter_map(|status| status.state.as_ref().err());
+    let failed: Vec<String> = failed.map(ToString::to_string).collect();
+    assert_eq!(failed, ["memory has the name mcp:notes already; rename one of the two"]);
+    assert_eq!(shown.statuses.len(), 3);
 }
 
 #[test]
