@@ -17,7 +17,7 @@ use wasmtime::component::Component;
 use super::account::{Account, Standing};
 use super::engine::Engine;
 use super::load_error::{LoadError, internal, shown, uncompiled};
-use cache::{Cache, Caches, Code};
+use cache::{Cache, Caches, Code, InUse};
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
@@ -110,6 +110,13 @@ impl Compiler {
             return Err(LoadError::Compile(worker::too_much_code(limits)));
         }
         output.write_all(&code).await.map_err(internal)
+    }
+
+    /// Keeps the code of a component from being evicted, if it is kept, as long as the returned value
+    /// lives.
+    pub(super) fn uses(&self, engine: &Engine, digest: &str, standing: Standing) -> Option<InUse> {
+        let cache = self.caches.as_ref()?.find(engine, digest, standing)?;
+        Some(cache.uses(cache.path(engine, digest)))
     }
 
     /// Tells whether the code of a component is kept.

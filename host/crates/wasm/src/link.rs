@@ -8,7 +8,7 @@ use semver::Version;
 use tokio::sync::{SemaphorePermit, watch};
 use wasmtime::component::{InstancePre, Linker};
 
-use super::account::Account;
+use super::account::{Account, Standing};
 use super::adapter::{self, Adapted, Offers, Recognised};
 use super::candidate::Candidate;
 use super::capability;
@@ -141,6 +141,11 @@ impl Links {
     pub(super) fn is_compiled(&self, digest: &str) -> bool {
         self.known().get(digest).is_some_and(|linked| linked.strong_count() > 0)
             || self.compiler.has(&self.usual.engine, digest)
+    }
+
+    /// Keeps the code of a component from being evicted, as long as the returned value lives.
+    pub(super) fn uses(&self, digest: &str, standing: Standing) -> Option<InUse> {
+        self.compiler.uses(&self.usual.engine, digest, standing)
     }
 
     /// A component that needs not be compiled: it is in use already, or its code is kept.

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use super::account::LoadAs;
 use super::adapter;
 use super::candidate::Candidate;
+use super::compile::cache::InUse;
 use super::load_error::LoadError;
 use super::loaded::{Facts, Loaded, registration};
 use super::loader::Loader;
@@ -58,6 +59,8 @@ struct RecordedBytes {
     load_as: LoadAs,
     digest: Arc<str>,
     on_misfit: OnMisfit,
+    /// Its code is not evicted before it is loaded.
+    _in_use: Option<InUse>,
 }
 
 impl LoadLater for RecordedBytes {
@@ -109,7 +112,9 @@ impl Loader {
         let mut account = self.accounts.open(candidate, load_as);
         account.learn(&digest, false);
         account.hold(bytes)?;
+        let code = runner.as_ref().unwrap_or(&digest);
         let program = LazyProgram::recorded(RecordedBytes {
+            _in_use: self.links.uses(code, account.standing()),
             loader: Arc::clone(self),
             candidate: candidate.clone(),
             load_as: load_as.clone(),
