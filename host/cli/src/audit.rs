@@ -11,7 +11,7 @@ use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::{self, Ui};
-use selected::{Changes, Selected};
+use selected::{Changes, SelectedLines};
 use toolhost_core::text;
 use toolhost_state::audit::{
     self, Audit, AuditSettings, Damage, Head, Part, Problem, Record, Verified,
@@ -132,7 +132,7 @@ pub(super) fn show(
         AuditArguments { since: Some(_), .. } => None,
         _ => Some(ENTRIES),
     };
-    let (mut changes, mut selected) = (Changes::default(), most.map(Selected::new));
+    let (mut changes, mut selected) = (Changes::default(), most.map(SelectedLines::new));
     let mut shown = ShownLines { entries: 0, records: 0 };
     for part in parts {
         let name = part.name.clone();

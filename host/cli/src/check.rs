@@ -15,7 +15,7 @@ use super::source;
 use super::ui::Ui;
 use toolhost::HostSettings;
 use toolhost_author::{
-    self as author, BuildRequest, CheckRequest, Checked, CheckedTool, Level, StagedBuild,
+    self as author, BuildRequest, CheckRequest, CheckedPlugin, CheckedTool, Level, StagedBuild,
 };
 use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability;
@@ -94,7 +94,7 @@ async fn check(
     home: &Home,
     settings: &HostSettings,
     candidate: &Candidate,
-) -> Result<Checked, Failure> {
+) -> Result<CheckedPlugin, Failure> {
     let unusable = |error: LockError| Failure::usage(error.to_string());
     let remembered = home.remembered().map_err(unusable)?;
     let address = PluginAddress::in_folder(&candidate.folder, candidate.id.clone());
@@ -224,7 +224,7 @@ fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, Failure>
     Ok(Candidate { id, folder: folder.to_owned(), path: path.to_owned(), place })
 }
 
-fn show(ui: &Ui, target: &CheckTarget, checked: &Checked) -> Result<(), Failure> {
+fn show(ui: &Ui, target: &CheckTarget, checked: &CheckedPlugin) -> Result<(), Failure> {
     match &checked.facts {
         Some(facts) => ui.line(&format!(
             "{} is {} {}: {}, {} bytes",
@@ -271,7 +271,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn to_json(target: &CheckTarget, checked: &Checked) -> Value {
+fn to_json(target: &CheckTarget, checked: &CheckedPlugin) -> Value {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let tool = |tool: &CheckedTool| {
         json!({

@@ -30,7 +30,7 @@ pub(super) struct Choice {
 
 /// A command that is about one plugin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command<'a> {
+pub(super) struct CommandWords<'a> {
     /// Its name, such as `grant`.
     pub(super) name: &'a str,
     /// What else was given, for the words that choose.
@@ -46,7 +46,7 @@ pub(super) struct Chooser<'a> {
     /// What the operator says. A project that narrows that hides nothing here.
     config: Config,
     remembered: Remembered,
-    command: Command<'a>,
+    command: CommandWords<'a>,
 }
 
 /// One plugin that may be meant.
@@ -61,7 +61,7 @@ impl<'a> Chooser<'a> {
         home: &'a Home,
         settings: &'a HostSettings,
         config: Config,
-        command: Command<'a>,
+        command: CommandWords<'a>,
     ) -> Result<Chooser<'a>, Failure> {
         let remembered = home.remembered().map_err(super::decide::unusable)?;
         Ok(Chooser { home, settings, config, remembered, command })
@@ -124,7 +124,7 @@ impl<'a> Chooser<'a> {
             let shown = text::one_line(&name.to_string_lossy());
             return format!("go to the project of {shown}, and name it from there");
         };
-        let Command { name: command, rest, .. } = self.command;
+        let CommandWords { name: command, rest, .. } = self.command;
         let words = format!("toolhost {command} {name} {rest}");
         format!("name the one you mean: `{}`", text::one_line(words.trim_end()))
     }

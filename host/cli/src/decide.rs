@@ -69,7 +69,7 @@ pub(super) fn decide<T>(
 }
 
 /// What is to be granted something.
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedChange<'a> {
     /// What commands call it.
     pub(super) words: &'a str,
     /// Its file.
@@ -91,10 +91,10 @@ impl Books {
     pub(super) fn grant(
         &mut self,
         plugin: &PluginAddress,
-        wanted: &Wanted<'_>,
+        wanted: &WantedChange<'_>,
         grants: &Grants,
     ) -> Result<(), Failure> {
-        let Wanted { words, place, digest, is_suspect } = *wanted;
+        let WantedChange { words, place, digest, is_suspect } = *wanted;
         self.rewrite(&plugin.id)?;
         let is_known = self.trusts(plugin, digest);
         if plugin.folder().is_none() && !is_known {

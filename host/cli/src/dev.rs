@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::home::Home;
 use super::source;
 use super::ui::{self, Ui};
-use pane::Pane;
+use pane::OutputPane;
 use show::{Answers, Told};
 use toolhost::{Host, HostSettings};
 use toolhost_sources::reload::Gate;
@@ -175,7 +175,7 @@ async fn develop(
         .map_err(|error| Failure::usage(format!("the audit log cannot be read: {error}")))?;
     // What lies there from before is not what is shown.
     let (mut told, mut answers) = (Told::default(), Answers::new(calls));
-    let mut pane = Pane::new();
+    let mut pane = OutputPane::new();
     let host = Host::start(settings).map_err(Failure::start)?;
     ui.while_waiting(host.loaded(), host.compiling()).await;
     let (mut known, mut is_first) = (None, true);

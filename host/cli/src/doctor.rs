@@ -121,7 +121,7 @@ async fn setup(
 }
 
 fn runners_json(settings: &HostSettings) -> Value {
-    let runner = |(language, Runner { path, problem })| {
+    let runner = |(language, RunnerRow { path, problem })| {
         let language: Language = language;
         json!({ "language": language.word(), "path": path, "problem": problem })
     };
@@ -159,14 +159,14 @@ fn read_only(home: &Home) -> Vec<Problem> {
 }
 
 /// What runs scripts of a language.
-struct Runner<'a> {
+struct RunnerRow<'a> {
     path: Option<&'a Path>,
     /// Why it does not, and what to do.
     problem: Option<String>,
 }
 
 /// What runs scripts of each language.
-fn runners(settings: &HostSettings) -> Vec<(Language, Runner<'_>)> {
+fn runners(settings: &HostSettings) -> Vec<(Language, RunnerRow<'_>)> {
     let runner = |language: Language| {
         let places = settings.runners.get(&language).map(Vec::as_slice).unwrap_or_default();
         let found = places.iter().map(PathBuf::as_path).find(|path| path.is_file());
@@ -185,7 +185,7 @@ fn runners(settings: &HostSettings) -> Vec<(Language, Runner<'_>)> {
                 .map(|problem| format!("{problem}; {RUNNER_REPAIR}")),
             None => Some(none()),
         };
-        (language, Runner { path: found, problem })
+        (language, RunnerRow { path: found, problem })
     };
     Language::ALL.map(runner).into()
 }

@@ -48,7 +48,7 @@ pub(super) async fn show(ui: &Ui, host: &Host, given: &ExplainArguments) -> Resu
     let session = given.selection.session(host)?;
     let listed = host.definitions(&session, Format::OpenAi).await;
     selection::warn(&listed.selected);
-    let view = View {
+    let view = ExplainView {
         name: &given.name,
         sources: &host.loaded().await,
         catalog: &host.catalog(),
@@ -97,7 +97,7 @@ pub(super) async fn show(ui: &Ui, host: &Host, given: &ExplainArguments) -> Resu
 }
 
 /// What there is to know of one name.
-struct View<'a> {
+struct ExplainView<'a> {
     name: &'a str,
     sources: &'a [SourceStatus],
     catalog: &'a Catalog,
@@ -107,7 +107,7 @@ struct View<'a> {
     platform: Option<&'a str>,
 }
 
-impl View<'_> {
+impl ExplainView<'_> {
     fn toolsets(&self) -> Toolsets<'_> {
         Toolsets::new(&self.host.config().toolsets, self.catalog.toolsets())
     }
@@ -144,7 +144,7 @@ impl Section {
 }
 
 /// Nobody has the name: perhaps it is spelt differently.
-fn unknown(view: &View<'_>) -> Failure {
+fn unknown(view: &ExplainView<'_>) -> Failure {
     let names = named::names(view);
     let tools = view.catalog.names();
     let near = text::nearest(view.name, tools.chain(names.iter().map(String::as_str)));

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Global;
-use super::choose::{Choice, Chooser, Command};
-use super::decide::{Wanted, decide};
+use super::choose::{Choice, Chooser, CommandWords};
+use super::decide::{WantedChange, decide};
 use super::failure::Failure;
 use super::home::Home;
 use super::inspect::need_line;
-use super::trust::{self, Target};
+use super::trust::{self, TrustTarget};
 use super::ui::Ui;
 use toolhost as host;
 use toolhost_core::text;
@@ -133,7 +133,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         plugin::check_grant(dir, &rules).map_err(Failure::usage)?;
     }
     let rest = grants.flags().join(" ");
-    let command = Command { name: "grant", rest: &rest, of_gone: false };
+    let command = CommandWords { name: "grant", rest: &rest, of_gone: false };
     let chooser = Chooser::new(&home, &settings, home.operators_config(global), command)?;
     let Choice { address, file } = chooser.choose(&given.plugin)?;
     let Some(file) = file else {
@@ -153,7 +153,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         check_asked(&address, &loaded, &grants)?;
     }
     let digest = loaded.facts.digest.to_string();
-    let wanted = Wanted {
+    let wanted = WantedChange {
         words: &capability::quoted(&given.plugin),
         place: &place,
         digest: &digest,
@@ -263,9 +263,9 @@ pub(super) fn listed(texts: impl Iterator<Item = String>, word: &str) -> String 
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let target = Target::read_gone(&home, &given.what)?;
+    let target = TrustTarget::read_gone(&home, &given.what)?;
     let chosen = given.grants.read()?;
-    let Target::Plugin(words) = target else {
+    let TrustTarget::Plugin(words) = target else {
         if !chosen.is_empty() {
             return Err(Failure::usage("single grants are taken from plugins only")
                 .hint("without flags, the project or the server is trusted no more"));
@@ -274,7 +274,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
     };
     let settings = home.settings(global)?;
     let rest = chosen.flags().join(" ");
-    let command = Command { name: "revoke", rest: &rest, of_gone: true };
+    let command = CommandWords { name: "revoke", rest: &rest, of_gone: true };
     let config = home.operators_config(global);
     let of_id = PluginId::from_stem(&words).ok().filter(|id| config.ids.contains_key(id));
     let chosen_plugin = Chooser::new(&home, &settings, config, command)?.choose(&words);

@@ -52,13 +52,13 @@ pub(super) async fn show(ui: &Ui, host: &Host, given: &ListArguments) -> Result<
     let listed = host.definitions(&session, given.format).await;
     selection::warn(&listed.selected);
     let quarantined = host.quarantined();
-    let known = Known { sources: &sources, listed: &listed, quarantined: &quarantined };
-    let listing = Listing::new(&known, &catalog, given);
+    let known = ListInput { sources: &sources, listed: &listed, quarantined: &quarantined };
+    let listing = ToolTable::new(&known, &catalog, given);
     if ui.json { ui.json(&listing.to_json()) } else { listing.print(ui) }
 }
 
 /// What is known of the tools at present.
-struct Known<'a> {
+struct ListInput<'a> {
     sources: &'a [SourceStatus],
     listed: &'a Listed,
     quarantined: &'a BTreeMap<String, Quarantined>,
@@ -76,7 +76,7 @@ struct Row<'a> {
     tokens: usize,
 }
 
-struct Listing<'a> {
+struct ToolTable<'a> {
     rows: Vec<Row<'a>>,
     /// What all available tools cost together, if that was asked for.
     total: Option<usize>,
@@ -88,9 +88,9 @@ struct Listing<'a> {
     none_enabled: bool,
 }
 
-impl<'a> Listing<'a> {
-    fn new(known: &Known<'_>, catalog: &'a Catalog, given: &ListArguments) -> Listing<'a> {
-        let Known { sources, listed, quarantined } = *known;
+impl<'a> ToolTable<'a> {
+    fn new(known: &ListInput<'_>, catalog: &'a Catalog, given: &ListArguments) -> ToolTable<'a> {
+        let ListInput { sources, listed, quarantined } = *known;
         let shown: HashMap<&str, usize> =
             listed.names.iter().map(String::as_str).zip(listed.values.iter().map(tokens)).collect();
         let row = |entry: &'a Entry| {
@@ -123,7 +123,7 @@ impl<'a> Listing<'a> {
         });
         let mut left_out = problem::left_out(sources, catalog, false);
         left_out.extend(problem::left_out(sources, catalog, true));
-        Listing {
+        ToolTable {
             total,
             not_loaded: problem::not_loaded(sources),
             pending: problem::pending(sources),

@@ -57,7 +57,7 @@ pub(super) fn run(ui: &Ui, given: &NewArguments) -> Result<(), Failure> {
     // Also without a home, as long as the checkout is there.
     let home = Home::from_environment().ok();
     stays_in_project(home.as_ref(), "--dir", &given.dir)?;
-    let around = Around::find(home.as_ref(), given);
+    let around = Surroundings::find(home.as_ref(), given);
     let others = match &home {
         Some(home) => home.building().sdks,
         None => vec![Path::new(BUILT_FROM).join("sdk")],
@@ -126,29 +126,29 @@ pub(super) fn stays_in_project(
 }
 
 /// What the new folder lies in that looks like a checkout of toolhost.
-struct Around {
+struct Surroundings {
     /// Its folder `sdk`, if the project was trusted.
     trusted: Option<PathBuf>,
     /// Its SDK, if it was not, and is a stranger's.
     passed_over: Option<PathBuf>,
 }
 
-impl Around {
-    fn find(home: Option<&Home>, given: &NewArguments) -> Around {
+impl Surroundings {
+    fn find(home: Option<&Home>, given: &NewArguments) -> Surroundings {
         let into = std::path::absolute(&given.dir).unwrap_or_else(|_| given.dir.clone());
         let there = into.ancestors().find_map(|folder| fs::canonicalize(folder).ok());
         let there = there.unwrap_or_default();
         // Where links lead, which may be out of the project.
         let sdk = |folder: &Path| fs::canonicalize(folder.join(given.lang.sdk_folder())).ok();
         let Some(sdk) = there.ancestors().find_map(sdk) else {
-            return Around { trusted: None, passed_over: None };
+            return Surroundings { trusted: None, passed_over: None };
         };
         let known = fs::canonicalize(Path::new(BUILT_FROM).join(given.lang.sdk_folder()));
         if home.is_some_and(|home| source::trusted_project(home, &sdk).is_some()) {
-            return Around { trusted: sdk.parent().map(Path::to_owned), passed_over: None };
+            return Surroundings { trusted: sdk.parent().map(Path::to_owned), passed_over: None };
         }
         let is_strange = known.map_or(true, |known| known != sdk);
-        Around { trusted: None, passed_over: Some(sdk).filter(|_| is_strange) }
+        Surroundings { trusted: None, passed_over: Some(sdk).filter(|_| is_strange) }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::Global;
 use super::call::{outcome_json, print_output, read_text};
-use super::choose::{Choice, Chooser, Command};
+use super::choose::{Choice, Chooser, CommandWords};
 use super::failure::Failure;
 use super::grant::listed;
 use super::home::Home;
@@ -145,7 +145,7 @@ fn words(
 ) -> Result<String, Failure> {
     let file = folder::whole(&settings.folders, &given.file);
     let id = script::stem(&file);
-    let command = Command { name: "grant", rest: "", of_gone: false };
+    let command = CommandWords { name: "grant", rest: "", of_gone: false };
     let chooser = Chooser::new(home, settings, home.operators_config(global), command)?;
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     let is_it = |choice: &Choice| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::choose::{Choice, Chooser, Command};
+use super::choose::{Choice, Chooser, CommandWords};
 use super::failure::Failure;
 use super::home::Home;
 use super::ui::Ui;
@@ -96,7 +96,7 @@ async fn find(
         (None, true) => "--list",
         (None, false) => "",
     };
-    let command = Command { name: "rollback", rest, of_gone: false };
+    let command = CommandWords { name: "rollback", rest, of_gone: false };
     let config = home.operators_config(global);
     let choice = Chooser::new(home, &settings, config, command)?.choose(&given.plugin)?;
     let Choice { address: PluginAddress { id, .. }, file: Some(file) } = choice else {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::choose::{Choice, Chooser, Command};
+use super::choose::{Choice, Chooser, CommandWords};
 use super::decide::{decide, unusable};
 use super::failure::Failure;
 use super::grant::read_id;
@@ -52,35 +52,37 @@ const OF_PLUGINS: [&str; 2] = ["user/", "bundled/"];
 
 /// What is to be trusted, as it is named on the command line.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum TrustTarget {
     /// An id, or what else names a plugin.
     Plugin(String),
     Project(PathBuf),
     Server(String),
 }
 
-impl Target {
-    pub(super) fn read(what: &str) -> Result<Target, Failure> {
+impl TrustTarget {
+    pub(super) fn read(what: &str) -> Result<TrustTarget, Failure> {
         if let Some(name) = what.strip_prefix("mcp:") {
-            return Ok(Target::Server(name.to_owned()));
+            return Ok(TrustTarget::Server(name.to_owned()));
         }
         // So hints name plugins, whatever folder is called so; that is `./user/ID`.
         if OF_PLUGINS.iter().any(|word| what.starts_with(word)) {
-            return Ok(Target::Plugin(what.to_owned()));
+            return Ok(TrustTarget::Plugin(what.to_owned()));
         }
         if what != "." && what != ".." && !what.contains('/') {
-            return read_id(what).map(|_| Target::Plugin(what.to_owned()));
+            return read_id(what).map(|_| TrustTarget::Plugin(what.to_owned()));
         }
         let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
         match fs::canonicalize(what) {
-            Ok(path) if path.is_dir() && !is_plugin(Path::new(what)) => Ok(Target::Project(path)),
+            Ok(path) if path.is_dir() && !is_plugin(Path::new(what)) => {
+                Ok(TrustTarget::Project(path))
+            }
             Err(error) if what == "." || what == ".." => Err(unreadable(error)),
-            _ => Ok(Target::Plugin(what.to_owned())),
+            _ => Ok(TrustTarget::Plugin(what.to_owned())),
         }
     }
 
     /// The same; a project's folder may be gone.
-    pub(super) fn read_gone(home: &Home, what: &str) -> Result<Target, Failure> {
+    pub(super) fn read_gone(home: &Home, what: &str) -> Result<TrustTarget, Failure> {
         let path = Path::new(what);
         let is_plugin = OF_PLUGINS.iter().any(|word| what.starts_with(word));
         let may_be_gone = what.contains('/') && !what.starts_with("mcp:") && !is_plugin;
@@ -89,10 +91,10 @@ impl Target {
             let path = path.map_err(|error| Failure::usage(error.to_string()))?;
             let lock = trust_store::load(&home.state).map_err(unusable)?;
             if lock.project(&path).is_some() {
-                return Ok(Target::Project(path));
+                return Ok(TrustTarget::Project(path));
             }
         }
-        Target::read(what)
+        TrustTarget::read(what)
     }
 }
 
@@ -104,11 +106,11 @@ fn is_plugin(folder: &Path) -> bool {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &TrustArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    match Target::read(&given.what)? {
-        Target::Plugin(words) => {
+    match TrustTarget::read(&given.what)? {
+        TrustTarget::Plugin(words) => {
             let mut settings = home.settings(global)?;
             let rest = if given.yes { "--yes" } else { "" };
-            let command = Command { name: "trust", rest, of_gone: false };
+            let command = CommandWords { name: "trust", rest, of_gone: false };
             let config = home.operators_config(global);
             let choice = Chooser::new(&home, &settings, config, command)?.choose(&words)?;
             let Choice { address, file: Some(file) } = choice else {
@@ -124,8 +126,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &TrustArguments) -> Res
             let of = (Some(&address), &status);
             definition(ui, (&home, global), &settings.config, of, given.yes)
         }
-        Target::Project(folder) => project(ui, &home, global, &folder, given).await,
-        Target::Server(name) => {
+        TrustTarget::Project(folder) => project(ui, &home, global, &folder, given).await,
+        TrustTarget::Server(name) => {
             let config = home.config(global)?;
             if let Some(entry) = config.servers.get(&name) {
                 return server(ui, &home, &config, (&name, entry), given);
@@ -146,10 +148,10 @@ pub(super) fn forget(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    target: &Target,
+    target: &TrustTarget,
 ) -> Result<(), Failure> {
     let (what, forgotten) = match target {
-        Target::Project(folder) => {
+        TrustTarget::Project(folder) => {
             let plugins = folder.join(PROJECT_PLUGINS);
             let forget = |lock: &mut Lock| {
                 let known = lock.projects.iter().any(|project| project.folder == *folder);
@@ -163,7 +165,7 @@ pub(super) fn forget(
             let known = trust_store::change(&home.state, forget).map_err(unusable)?;
             (format!("the project {}", folder.display()), known)
         }
-        Target::Server(name) => {
+        TrustTarget::Server(name) => {
             let forget = |lock: &mut Lock| {
                 let before = lock.servers.len();
                 lock.servers.retain(|server| server.name != *name);
@@ -178,7 +180,7 @@ pub(super) fn forget(
             }
             (format!("mcp:{name}"), known)
         }
-        Target::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
+        TrustTarget::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
     };
     home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
         what: what.clone(),

@@ -19,7 +19,7 @@ use toolhost::Host;
 use toolhost_core::tool::SourceId;
 use toolhost_sources::reload::SourceStatus;
 use toolhost_state::audit::{self, Follower};
-use view::{Known, Plugin, Tool, View};
+use view::{Known, Plugin, Tool, WatchView};
 
 /// How often the log is looked at.
 const TICK: Duration = Duration::from_millis(250);

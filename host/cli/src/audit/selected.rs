@@ -34,7 +34,7 @@ impl Changes {
 
 /// The last few entries: calls and their denials before all others.
 #[derive(Debug)]
-pub(super) struct Selected {
+pub(super) struct SelectedLines {
     most: usize,
     count: usize,
     /// Each with its place among all.
@@ -42,9 +42,9 @@ pub(super) struct Selected {
     others: VecDeque<(usize, Record)>,
 }
 
-impl Selected {
-    pub(super) fn new(most: usize) -> Selected {
-        Selected { most, count: 0, calls: VecDeque::new(), others: VecDeque::new() }
+impl SelectedLines {
+    pub(super) fn new(most: usize) -> SelectedLines {
+        SelectedLines { most, count: 0, calls: VecDeque::new(), others: VecDeque::new() }
     }
 
     pub(super) fn push(&mut self, record: Record) {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn calls_come_before_all_others() {
         let shown = |kinds: &[&str], most: usize| {
-            let mut selected = Selected::new(most);
+            let mut selected = SelectedLines::new(most);
             for (place, kind) in kinds.iter().enumerate() {
                 selected.push(record(kind, &format!(r#""place":{place}"#)));
             }

@@ -193,7 +193,7 @@ impl World {
         grants: &Grants,
         crashes: bool,
     ) {
-        let wanted = Wanted { words: "x", place: "x", digest, is_suspect: false };
+        let wanted = WantedChange { words: "x", place: "x", digest, is_suspect: false };
         let is_known = self.books.trusts(address, digest);
         let done = self.books.grant(address, &wanted, grants);
         self.note(format!("grant {address} {digest} {:?}: {:?}", grants.flags(), done.is_ok()));

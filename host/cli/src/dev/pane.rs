@@ -11,7 +11,7 @@ use toolhost_state::audit::Record;
 const CALLS_MAX: usize = 1_000;
 
 /// Calls of the plugin by whatever host, in sum. Where stderr is no terminal, nothing is drawn.
-pub(super) struct Pane {
+pub(super) struct OutputPane {
     bar: Option<ProgressBar>,
     calls: u64,
     failed: u64,
@@ -20,9 +20,9 @@ pub(super) struct Pane {
     times: VecDeque<Duration>,
 }
 
-impl Pane {
-    pub(super) fn new() -> Pane {
-        Pane { bar: None, calls: 0, failed: 0, broken_since: None, times: VecDeque::new() }
+impl OutputPane {
+    pub(super) fn new() -> OutputPane {
+        OutputPane { bar: None, calls: 0, failed: 0, broken_since: None, times: VecDeque::new() }
     }
 
     /// Says whether what was saved is broken. While it is, calls are counted and not shown, so that the
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn calls_are_summed() {
-        let mut pane = Pane::new();
+        let mut pane = OutputPane::new();
         assert_eq!(pane.line(), "no calls yet; Ctrl-C ends");
         (pane.calls, pane.failed) = (3, 1);
         pane.times.extend([9, 1, 20].map(Duration::from_millis));

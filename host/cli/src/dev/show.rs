@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
-use super::pane::{Pane, millis};
+use super::pane::{OutputPane, millis};
 use super::work::Work;
 use toolhost::Host;
 use toolhost_core::tool::Call;
@@ -132,7 +132,7 @@ pub(super) fn calls(
     ui: &Ui,
     log: &mut Follower,
     work: &Work,
-    pane: &mut Pane,
+    pane: &mut OutputPane,
 ) -> Result<(), Failure> {
     let unreadable =
         |error: std::io::Error| Failure::usage(format!("the audit log cannot be read: {error}"));

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::source::{listed, made, made_as, placed};
-use super::{Section, View};
+use super::{ExplainView, Section};
 use crate::inspect::need_line;
 use crate::problem::{location, state};
 use toolhost_sources::reload::SourceStatus;
 
 /// What has the name besides a tool.
-pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
+pub(super) fn sections(view: &ExplainView<'_>) -> Vec<Section> {
     let plugins = view.sources.iter().filter(|status| is_called(status, view.name));
     let mut sections: Vec<Section> = plugins.map(|status| plugin(view, status)).collect();
     if view.toolsets().is_known(view.name) {
@@ -27,7 +27,7 @@ pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
 }
 
 /// Everything that can be explained besides tools.
-pub(super) fn names(view: &View<'_>) -> BTreeSet<String> {
+pub(super) fn names(view: &ExplainView<'_>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = view.toolsets().names().into_iter().collect();
     names.extend(view.sources.iter().filter_map(id));
     names.extend(view.host.config().servers.keys().cloned());
@@ -47,7 +47,7 @@ fn is_called(status: &SourceStatus, name: &str) -> bool {
         || location(&status.location) == name
 }
 
-fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
+fn plugin(view: &ExplainView<'_>, status: &SourceStatus) -> Section {
     let title = match &status.source {
         Some(source) => source.to_string(),
         None => "a file that is no plugin".to_owned(),
@@ -84,7 +84,7 @@ fn plugin(view: &View<'_>, status: &SourceStatus) -> Section {
     Section { title, steps }
 }
 
-fn toolset(view: &View<'_>) -> Section {
+fn toolset(view: &ExplainView<'_>) -> Section {
     let has = |tool: &&String| view.catalog.find(tool).is_some();
     let tools = view.toolsets().resolve(view.name);
     let (here, missing): (Vec<&String>, Vec<&String>) = tools.iter().partition(has);

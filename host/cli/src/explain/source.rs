@@ -1,6 +1,6 @@
 //! The first part of the chain: each source that has the tool, and what the registry made of it.
 
-use super::{Section, View};
+use super::{ExplainView, Section};
 use crate::inspect::need_line;
 use crate::problem::location;
 use toolhost_core::tool::{Need, Origin, SourceId};
@@ -9,7 +9,7 @@ use toolhost_sources::driver::{Location, SourceFacts};
 use toolhost_sources::reload::{Ready, SourceStatus};
 
 /// The sources that declare the tool, whoever of them has the name; and copies of their files.
-pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
+pub(super) fn sections(view: &ExplainView<'_>) -> Vec<Section> {
     let mut sections: Vec<Section> =
         view.sources.iter().filter_map(|status| of_status(view, status)).collect();
     // The host's own tools are no source's that is looked after.
@@ -23,7 +23,7 @@ pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
 }
 
 /// What to change so that a tool gets its name which was left out everywhere.
-pub(super) fn change(view: &View<'_>) -> Option<String> {
+pub(super) fn change(view: &ExplainView<'_>) -> Option<String> {
     let reasons = view.sources.iter().filter_map(|status| status.source.as_ref());
     let mut reasons = reasons.filter_map(|source| left_out(view, view.catalog.report(source)?));
     let reason = reasons.next()?;
@@ -34,7 +34,7 @@ pub(super) fn change(view: &View<'_>) -> Option<String> {
     })
 }
 
-fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
+fn of_status(view: &ExplainView<'_>, status: &SourceStatus) -> Option<Section> {
     let source = status.source.as_ref()?;
     let ready = status.kept.as_deref().or(status.state.as_ref().ok())?;
     let mut steps = vec![
@@ -78,20 +78,23 @@ fn of_status(view: &View<'_>, status: &SourceStatus) -> Option<Section> {
     Some(Section { title: source.to_string(), steps })
 }
 
-fn declares(view: &View<'_>, source: &SourceId) -> bool {
+fn declares(view: &ExplainView<'_>, source: &SourceId) -> bool {
     let report = view.catalog.report(source);
     report.is_some_and(|report| {
         report.tools.iter().any(|name| name == view.name) || left_out(view, report).is_some()
     })
 }
 
-fn left_out(view: &View<'_>, report: &SourceReport) -> Option<String> {
+fn left_out(view: &ExplainView<'_>, report: &SourceReport) -> Option<String> {
     let rejection = report.rejected.iter().find(|rejection| rejection.tool == view.name)?;
     Some(rejection.reason.clone())
 }
 
 /// What the plugin asks for on behalf of the tool, and what it was granted.
-fn authority(view: &View<'_>, ready: &Ready) -> impl Iterator<Item = (&'static str, String)> {
+fn authority(
+    view: &ExplainView<'_>,
+    ready: &Ready,
+) -> impl Iterator<Item = (&'static str, String)> {
     let is_for_it =
         |need: &&Need| need.tools.is_empty() || need.tools.iter().any(|tool| tool == view.name);
     let asks: Vec<String> = ready.needs.iter().filter(is_for_it).map(need_line).collect();

@@ -1,12 +1,12 @@
 //! The second part of the chain: the tool that has the name, from its toolset to the listing.
 
-use super::{Section, View};
+use super::{ExplainView, Section};
 use toolhost_core::tool::{Held, HookEvent};
 use toolhost_kernel::registry::Entry;
 use toolhost_policy::toolset::Selection;
 
 /// What becomes of the tool that has the name, if one has.
-pub(super) async fn section(view: &View<'_>) -> Option<Section> {
+pub(super) async fn section(view: &ExplainView<'_>) -> Option<Section> {
     let entry = view.catalog.find(view.name)?;
     let spec = entry.tool.spec();
     let others = view.toolsets_with_it();
@@ -41,7 +41,7 @@ pub(super) async fn section(view: &View<'_>) -> Option<Section> {
 }
 
 /// What to change so that the tool is listed, if it is not.
-pub(super) async fn change(view: &View<'_>, entry: &Entry) -> Option<String> {
+pub(super) async fn change(view: &ExplainView<'_>, entry: &Entry) -> Option<String> {
     let mut changes = Vec::new();
     let unmet = entry.tool.unmet();
     // The repair is what stands behind the last colon.
@@ -74,7 +74,7 @@ pub(super) async fn change(view: &View<'_>, entry: &Entry) -> Option<String> {
 }
 
 /// How the session gets the tool: what enables it, and what must not disable it.
-fn enabling(view: &View<'_>, entry: &Entry) -> Vec<String> {
+fn enabling(view: &ExplainView<'_>, entry: &Entry) -> Vec<String> {
     let mut changes = Vec::new();
     let toolset = &entry.tool.spec().toolset;
     if !is_enabled(view) {
@@ -92,7 +92,7 @@ fn enabling(view: &View<'_>, entry: &Entry) -> Vec<String> {
     changes
 }
 
-fn session(view: &View<'_>) -> String {
+fn session(view: &ExplainView<'_>) -> String {
     let disabling = disabling(view);
     if view.session.has_all() {
         "has it, as it has every tool".to_owned()
@@ -106,14 +106,14 @@ fn session(view: &View<'_>) -> String {
 }
 
 /// Tells whether the session would have the tool if nothing were disabled.
-fn is_enabled(view: &View<'_>) -> bool {
+fn is_enabled(view: &ExplainView<'_>) -> bool {
     let enabled = view.session.selection().enabled.clone();
     let selection = Selection { enabled, disabled: Vec::new() };
     view.toolsets().select(&selection).tools.contains(view.name)
 }
 
 /// The disabled toolsets that take the tool away.
-fn disabling(view: &View<'_>) -> Vec<String> {
+fn disabling(view: &ExplainView<'_>) -> Vec<String> {
     let toolsets = view.toolsets();
     let takes_it = |name: &&String| {
         let selection = Selection { enabled: None, disabled: vec![(*name).clone()] };
@@ -140,7 +140,7 @@ fn held(held: Held) -> String {
 }
 
 /// Who hears of its calls, and of what. Nobody hears of a source that has hooks itself.
-fn hooks(view: &View<'_>, entry: &Entry) -> String {
+fn hooks(view: &ExplainView<'_>, entry: &Entry) -> String {
     let all = view.catalog.hooks();
     if all.iter().any(|(source, hooks)| *source == entry.source && !hooks.are_missing()) {
         return "none: its source has hooks itself".to_owned();

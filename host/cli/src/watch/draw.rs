@@ -8,7 +8,7 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table, TableState, Wrap};
 
-use super::view::{Pane, View};
+use super::view::{Pane, WatchView};
 
 /// Rows below which only the pane where a person is fits.
 const ROWS_MIN: u16 = 24;
@@ -24,7 +24,7 @@ const SPACING: u16 = 2;
 const CELL_CHARS_MAX: u16 = 40;
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, view: &View, now: SystemTime) {
+pub(super) fn draw(frame: &mut Frame<'_>, view: &WatchView, now: SystemTime) {
     let notice = view.notice();
     let rows = if notice.is_some() { NOTICE_ROWS } else { 0 };
     let parts = Layout::vertical([
@@ -54,7 +54,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, now: SystemTime) {
     frame.render_widget(footer(view), foot);
 }
 
-fn draw_pane(frame: &mut Frame<'_>, view: &View, pane: Pane, area: Rect, now: SystemTime) {
+fn draw_pane(frame: &mut Frame<'_>, view: &WatchView, pane: Pane, area: Rect, now: SystemTime) {
     let rows = view.rows(pane, now);
     let is_active = view.pane() == pane;
     // A mark, since colours and weights are not seen everywhere.
@@ -102,7 +102,7 @@ fn columns(pane: Pane, rows: &[Vec<String>], available: u16) -> Vec<(usize, u16)
     columns
 }
 
-fn footer(view: &View) -> Line<'static> {
+fn footer(view: &WatchView) -> Line<'static> {
     match view.filter() {
         Some((filter, true)) => {
             Line::from(format!("filter: {filter}_  (enter keeps it, esc clears it)"))
@@ -125,7 +125,7 @@ mod tests {
     use super::super::view::{Known, Plugin, Press, Tool};
     use super::*;
 
-    fn check(view: &View, width: u16, height: u16, expected: &Expect) {
+    fn check(view: &WatchView, width: u16, height: u16, expected: &Expect) {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal.draw(|frame| draw(frame, view, SystemTime::UNIX_EPOCH)).expect("drawn");
         let screen = terminal.backend().to_string();
@@ -134,8 +134,8 @@ mod tests {
         expected.assert_eq(&lines);
     }
 
-    fn view() -> View {
-        let mut view = View::new(Some("Nothing stands in the audit log yet.".into()));
+    fn view() -> WatchView {
+        let mut view = WatchView::new(Some("Nothing stands in the audit log yet.".into()));
         let plugin = Plugin {
             source: "plugin:json".into(),
             state: "ready, bundled".into(),
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_plugin_that_fits_is_shown_with_its_whole_id() {
-        let mut view = View::new(None);
+        let mut view = WatchView::new(None);
         let plugin = |number: usize| Plugin {
             source: format!("plugin:{number:02}-{}", "x".repeat(37)),
             state: "live, untrusted".into(),

@@ -6,7 +6,7 @@ use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
 use super::view::{Known, Plugin};
-use super::{Source, TICK, View, unreadable};
+use super::{Source, TICK, WatchView, unreadable};
 
 /// Prints plugins, and then events as they come.
 pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
@@ -15,7 +15,7 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
     let notice = source.beginning()?;
     let mut known =
         ui.while_waiting(source.known(), tokio::sync::watch::channel(Default::default()).1).await?;
-    let mut view = View::new(None);
+    let mut view = WatchView::new(None);
     view.know(known.clone());
     begin(ui, &known)?;
     ui::error_line(&notice);

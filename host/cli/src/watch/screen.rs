@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::super::audit::about;
 use super::super::failure::Failure;
 use super::draw::draw;
-use super::view::{Known, Press, View, Wish};
+use super::view::{Known, Press, WatchView, Wish};
 use super::{Source, TICK, unreadable};
 
 /// So much of what was before is read: some thousand calls.
@@ -27,7 +27,8 @@ pub(super) async fn run(source: &Source<'_>) -> Result<(), Failure> {
     let terminal = ratatui::try_init().map_err(|error| {
         Failure::usage(format!("the terminal cannot be used: {error}")).hint("`--lines` needs none")
     })?;
-    let result = Screen { source, terminal, view: View::new(None), notice }.run(log, signals).await;
+    let result =
+        Screen { source, terminal, view: WatchView::new(None), notice }.run(log, signals).await;
     let restored = ratatui::try_restore().map_err(|error| {
         Failure::usage(format!("the terminal cannot be restored: {error}")).hint("`reset` does so")
     });
@@ -37,7 +38,7 @@ pub(super) async fn run(source: &Source<'_>) -> Result<(), Failure> {
 struct Screen<'a> {
     source: &'a Source<'a>,
     terminal: DefaultTerminal,
-    view: View,
+    view: WatchView,
     notice: String,
 }
 

@@ -125,7 +125,7 @@ pub(super) enum Wish {
 
 /// One call of the log.
 #[derive(Clone, Debug)]
-struct Called {
+struct LastCall {
     time: SystemTime,
     tool: String,
     source: String,
@@ -154,9 +154,9 @@ struct Sum {
 
 /// Everything that is shown, and where a person is.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct WatchView {
     known: Known,
-    calls: VecDeque<Called>,
+    calls: VecDeque<LastCall>,
     denials: VecDeque<(SystemTime, String, String)>,
     loads: BTreeMap<String, Loads>,
     /// The bytes that were loaded last from each file.
@@ -171,10 +171,10 @@ pub(super) struct View {
     is_filtering: bool,
 }
 
-impl View {
+impl WatchView {
     /// With a notice, which is shown until there is an event.
-    pub(super) fn new(notice: Option<String>) -> View {
-        View {
+    pub(super) fn new(notice: Option<String>) -> WatchView {
+        WatchView {
             known: Known::default(),
             calls: VecDeque::new(),
             denials: VecDeque::new(),
@@ -211,7 +211,7 @@ impl View {
             "call" => {
                 let wall = Duration::from_micros(record.number("wall_us"));
                 let code = record.str("code").to_owned();
-                self.calls.push_back(Called { time: record.time, tool, source, wall, code });
+                self.calls.push_back(LastCall { time: record.time, tool, source, wall, code });
                 false
             }
             "denial" => {

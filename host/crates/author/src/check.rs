@@ -128,7 +128,7 @@ pub enum CheckError {
 
 /// What came of a check.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedPlugin {
     /// What was found, the worst first.
     pub findings: Vec<Finding>,
     /// What is known of the plugin, if it loads.
@@ -156,8 +156,8 @@ pub struct CheckedTool {
     pub failed: usize,
 }
 
-impl Checked {
-    fn new(mut findings: Vec<Finding>) -> Checked {
+impl CheckedPlugin {
+    fn new(mut findings: Vec<Finding>) -> CheckedPlugin {
         // Stable: those of one level stay in the order of the rules.
         findings.sort_by_key(|finding| finding.level);
         if findings.len() > FINDINGS_MAX {
@@ -172,7 +172,7 @@ impl Checked {
                 "repair these first",
             ));
         }
-        Checked { findings, facts: None, tools: Vec::new(), register: None }
+        CheckedPlugin { findings, facts: None, tools: Vec::new(), register: None }
     }
 
     /// How many findings have this level.
@@ -192,7 +192,7 @@ mod tests {
         };
         let mut many: Vec<Finding> = (0..1_000).map(|_| finding(Level::Warning, "b")).collect();
         many.push(finding(Level::Error, "a"));
-        let checked = Checked::new(many);
+        let checked = CheckedPlugin::new(many);
         assert_eq!(checked.findings.len(), FINDINGS_MAX + 1);
         assert_eq!((checked.count(Level::Error), checked.findings[0].rule), (1, "a"));
         let line = checked.findings[0].to_string();

@@ -28,7 +28,7 @@ use toolhost_process::StartError;
 use toolhost_wasm::script::{self, ScriptError};
 use toolhost_wasm::{self as plugin, ContractError};
 
-pub use check::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level, check};
+pub use check::{CheckError, CheckRequest, CheckedPlugin, CheckedTool, Finding, Level, check};
 pub use kit::Places;
 pub use place::{StagedBuild, copy_script, put};
 pub use scaffold::{ScaffoldError, ScaffoldRequest, Scaffolded, TemplateLanguage, scaffold};

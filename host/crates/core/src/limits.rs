@@ -45,7 +45,7 @@ impl Bytes {
 
 /// A size in bytes that may be left to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Share {
+pub enum MemoryShare {
     /// At most so much, and half of the machine's memory.
     Bytes(Bytes),
     /// Half of the machine's memory, or of the container's if that is less.
@@ -92,17 +92,21 @@ impl Value for Duration {
     }
 }
 
-impl Value for Share {
+impl Value for MemoryShare {
     const SHAPE: &'static str = "`half`, a number of bytes or a text such as \"64 MiB\"";
 
-    fn parse(text: &str) -> Option<Share> {
-        if text == "half" { Some(Share::Half) } else { Bytes::parse(text).map(Share::Bytes) }
+    fn parse(text: &str) -> Option<MemoryShare> {
+        if text == "half" {
+            Some(MemoryShare::Half)
+        } else {
+            Bytes::parse(text).map(MemoryShare::Bytes)
+        }
     }
 
     fn show(self) -> String {
         match self {
-            Share::Bytes(bytes) => bytes.show(),
-            Share::Half => "half".to_owned(),
+            MemoryShare::Bytes(bytes) => bytes.show(),
+            MemoryShare::Half => "half".to_owned(),
         }
     }
 }
@@ -253,7 +257,7 @@ limits! {
     /// Memory of all guests together, tables and handles included, and of processes that check values;
     /// `half` is half of the machine's memory, or
     /// of its container's if that is less, and never exceeded.
-    memory_all_bytes_max: Share = Share::Half, Share::Bytes(Bytes(MIB)) => Share::Half;
+    memory_all_bytes_max: MemoryShare = MemoryShare::Half, MemoryShare::Bytes(Bytes(MIB)) => MemoryShare::Half;
     /// Elements in one table of a guest, which count as memory with eight bytes each; JavaScript
     /// components have 7,690.
     table_elements_max: Count = Count(20_000), Count(100) => Count(1_000_000);

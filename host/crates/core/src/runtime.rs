@@ -98,12 +98,12 @@ pub fn thread_time() -> Duration {
 
 /// The runtime of whoever made this; none if there was none.
 #[derive(Clone, Debug)]
-pub struct Home(Option<Handle>);
+pub struct HomeRuntime(Option<Handle>);
 
-impl Home {
+impl HomeRuntime {
     /// The runtime that this is called in.
-    pub fn here() -> Home {
-        Home(Handle::try_current().ok())
+    pub fn here() -> HomeRuntime {
+        HomeRuntime(Handle::try_current().ok())
     }
 
     /// Runs a future at home; where that is here, as a part of the caller.

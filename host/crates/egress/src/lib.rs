@@ -30,7 +30,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tokio_rustls::rustls;
 
 use toolhost_core::limits::Limits;
-use toolhost_core::runtime::Home;
+use toolhost_core::runtime::HomeRuntime;
 use toolhost_policy::capability::address::Reach;
 
 pub use error::{RootError, SendError};
@@ -123,7 +123,7 @@ impl Egress {
             )),
             pool: Arc::default(),
             bounds: self.bounds,
-            home: Home::here(),
+            home: HomeRuntime::here(),
         }
     }
 }
@@ -139,7 +139,7 @@ pub struct Client {
     pool: Arc<pool::Pool>,
     bounds: RequestBounds,
     /// Where its connections are: they stay for other calls.
-    home: Home,
+    home: HomeRuntime,
 }
 
 impl Client {

@@ -40,12 +40,12 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Idle {
-    waiting: Vec<Waiting>,
+    waiting: Vec<IdleConnection>,
     /// Lets go of connections whose time is over; there is one while any waits.
     reaper: Option<AbortOnDropHandle<()>>,
 }
 
-struct Waiting {
+struct IdleConnection {
     key: PoolKey,
     connection: Connection,
     until: Instant,
@@ -73,7 +73,11 @@ impl Pool {
         if let Some(place) = oldest {
             idle.waiting.remove(place);
         }
-        idle.waiting.push(Waiting { key, connection, until: Instant::now() + IDLE_TIME_MAX });
+        idle.waiting.push(IdleConnection {
+            key,
+            connection,
+            until: Instant::now() + IDLE_TIME_MAX,
+        });
         if idle.reaper.is_none() {
             idle.reaper = Some(AbortOnDropHandle::new(tokio::spawn(reap(Arc::downgrade(self)))));
         }

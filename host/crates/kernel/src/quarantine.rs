@@ -49,7 +49,7 @@ pub struct Quarantine {
     book: Mutex<FailureLog>,
     /// Pages of the book, so that most calls need no lock.
     pages: AtomicUsize,
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<FailureJob>>,
     writing: Mutex<()>,
     told: AtomicBool,
     fresh: FreshBuilds,
@@ -85,7 +85,7 @@ impl fmt::Display for Quarantined {
 }
 
 /// A change of the file, in the order in which they were made.
-struct Job {
+struct FailureJob {
     build: FailedBuild,
     event: QuarantineEvent,
     done: oneshot::Sender<Result<(), Box<FailureRecord>>>,
@@ -285,7 +285,7 @@ impl Quarantine {
         // Without a runtime the process ends.
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (done, answer) = oneshot::channel();
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(Job {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(FailureJob {
             build,
             event,
             done,
@@ -299,7 +299,7 @@ impl Quarantine {
     fn work(&self) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let next = || self.jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        while let Some(Job { build, event, done }) = next() {
+        while let Some(FailureJob { build, event, done }) = next() {
             let Some(state) = &self.state else { return };
             let changed = failures::change(state, |book| {
                 let answer = self.rules.apply(book, &build, &event);

@@ -47,12 +47,12 @@ pub struct Watcher {
 
 #[derive(Default)]
 struct Heard {
-    state: Mutex<State>,
+    state: Mutex<WatcherState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct WatcherState {
     /// When something was heard first and last, since it was told.
     since: Option<(Instant, Instant)>,
     /// Files being written, each with the time when it no longer counts.
@@ -170,7 +170,7 @@ impl Watcher {
 }
 
 impl Heard {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatcherState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl Heard {
     }
 }
 
-impl State {
+impl WatcherState {
     fn concerns(&self, path: &Path) -> bool {
         self.concern.iter().any(|of| path.starts_with(of) || of.starts_with(path))
     }

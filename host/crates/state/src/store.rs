@@ -24,7 +24,7 @@ use thiserror::Error;
 pub use builds::{Builds, Kept, Worth};
 use file::{Connections, Expected, KeyChange, Lookup, StorePlace, StoreProblem};
 use toolhost_core::limits::Limits;
-use toolhost_core::runtime::Home;
+use toolhost_core::runtime::HomeRuntime;
 
 /// Bytes of a key.
 pub const KEY_BYTES_MAX: usize = 512;
@@ -60,7 +60,7 @@ impl Stores {
             id: id.to_owned(),
             place: self.folder.as_deref().map(|state| StorePlace::new(state, folder, id)),
             limits: Arc::clone(&self.limits),
-            home: Home::here(),
+            home: HomeRuntime::here(),
             connections: ArcSwapOption::empty(),
             opening: tokio::sync::Mutex::default(),
         });
@@ -94,7 +94,7 @@ pub struct Kv {
     place: Option<StorePlace>,
     limits: Arc<Limits>,
     connections: ArcSwapOption<Connections>,
-    home: Home,
+    home: HomeRuntime,
     /// Held while the connections are made.
     opening: tokio::sync::Mutex<()>,
 }

@@ -47,7 +47,7 @@ pub struct LoadAs {
 }
 
 /// What the files of one folder have cost.
-struct Folder {
+struct FolderAccount {
     key: SourceKey,
     files: HashMap<PathBuf, Spent>,
     total: Spent,
@@ -84,7 +84,7 @@ impl Spent {
 /// The accounts of all folders.
 pub(super) struct Accounts {
     limits: Arc<Limits>,
-    folders: Mutex<HashMap<PathBuf, Folder>>,
+    folders: Mutex<HashMap<PathBuf, FolderAccount>>,
 }
 
 /// The account of one load.
@@ -129,15 +129,18 @@ impl Accounts {
         Accounts::of(&mut self.folders(), folder).key
     }
 
-    fn of<'a>(folders: &'a mut HashMap<PathBuf, Folder>, path: &Path) -> &'a mut Folder {
-        folders.entry(path.to_owned()).or_insert_with(|| Folder {
+    fn of<'a>(
+        folders: &'a mut HashMap<PathBuf, FolderAccount>,
+        path: &Path,
+    ) -> &'a mut FolderAccount {
+        folders.entry(path.to_owned()).or_insert_with(|| FolderAccount {
             key: SourceKey::new(),
             files: HashMap::new(),
             total: Spent::default(),
         })
     }
 
-    fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, Folder>> {
+    fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, FolderAccount>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

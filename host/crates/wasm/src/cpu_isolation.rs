@@ -40,10 +40,10 @@ const AVOIDED_TIME: Duration = Duration::from_secs(5);
 
 /// Where long guests go on.
 #[derive(Debug, Default)]
-pub(super) struct CpuIsolation(Arc<Shared>);
+pub(super) struct CpuIsolation(Arc<IsolationShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct IsolationShared {
     idle: Threads,
     /// There are none: see [`CpuIsolation::end_soon`].
     no_idle: AtomicBool,
@@ -54,9 +54,9 @@ struct Shared {
     looking: AtomicBool,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared {
+impl Default for IsolationShared {
+    fn default() -> IsolationShared {
+        IsolationShared {
             idle: Threads::new("toolhost-idle", be_idle),
             no_idle: AtomicBool::default(),
             nicer: Threads::new("toolhost-nice", be_nicer),
@@ -87,7 +87,7 @@ impl CpuIsolation {
     ) -> T {
         let (guest, habit) = (Box::pin(guest), Arc::clone(habit));
         let begins_long = habit.is_long();
-        let mut guest = Counted { guest, meter, habit, used: Duration::ZERO };
+        let mut guest = CountedThread { guest, meter, habit, used: Duration::ZERO };
         if !begins_long {
             let short = poll_fn(|context| {
                 let used = guest.used;
@@ -119,13 +119,16 @@ impl CpuIsolation {
     }
 }
 
-impl Shared {
+impl IsolationShared {
     fn nicer(&self) -> Option<&Runtime> {
         self.nicer.get()
     }
 
     /// Runs a guest on the idle threads, and gives it back if these are not served.
-    async fn try_idle<F>(self: &Arc<Self>, guest: Counted<F>) -> Result<F::Output, Counted<F>>
+    async fn try_idle<F>(
+        self: &Arc<Self>,
+        guest: CountedThread<F>,
+    ) -> Result<F::Output, CountedThread<F>>
     where
         F: Future<Output: Send> + Send + 'static,
     {
@@ -204,7 +207,7 @@ impl Shared {
 
     /// Drops a guest where that takes no long time of threads that others wait for: what it holds may
     /// be hundreds of megabytes.
-    fn drop_elsewhere<F: Send + 'static>(&self, guest: Counted<F>) {
+    fn drop_elsewhere<F: Send + 'static>(&self, guest: CountedThread<F>) {
         match self.nicer() {
             Some(threads) => drop(threads.spawn(async move { drop(guest) })),
             None => drop(guest),
@@ -214,7 +217,7 @@ impl Shared {
 
 /// That somebody looks whether the idle threads do anything: until it has seen it, or is gone with the
 /// runtime of the caller that began it.
-struct Looking(Weak<Shared>);
+struct Looking(Weak<IsolationShared>);
 
 impl Drop for Looking {
     fn drop(&mut self) {
@@ -231,19 +234,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A guest that the idle threads run, and that its owner can take back between two of its steps.
 struct Lent<F> {
-    guest: Mutex<Option<Counted<F>>>,
+    guest: Mutex<Option<CountedThread<F>>>,
     cancelled: AtomicBool,
 }
 
 impl<F> Lent<F> {
-    fn take_if_not_running(&self) -> Option<Counted<F>> {
+    fn take_if_not_running(&self) -> Option<CountedThread<F>> {
         self.guest.try_lock().ok()?.take()
     }
 }
 
 /// Stops the guest when it is dropped.
 struct Lending<F: Future<Output: Send> + Send + 'static> {
-    shared: Arc<Shared>,
+    shared: Arc<IsolationShared>,
     guest: Arc<Lent<F>>,
     task: AbortOnDropHandle<Option<F::Output>>,
 }
@@ -301,7 +304,7 @@ impl Drop for Threads {
 
 /// Runs a guest on a thread that has a CPU only where no other wants it; ends without an answer if
 /// that is hardly ever, or if the guest was taken away.
-async fn until_starved<F>(shared: Arc<Shared>, lent: Arc<Lent<F>>) -> Option<F::Output>
+async fn until_starved<F>(shared: Arc<IsolationShared>, lent: Arc<Lent<F>>) -> Option<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -332,7 +335,7 @@ where
 /// Runs a guest, and lets other threads go first whenever it has yielded. Some kernels give a core to
 /// a thread that has woken only when the one that has it comes by, which a guest does not: that would
 /// be at the next tick of the kernel, some milliseconds later.
-async fn stepping_back<F: Future>(mut guest: Counted<F>) -> F::Output {
+async fn stepping_back<F: Future>(mut guest: CountedThread<F>) -> F::Output {
     poll_fn(|context| {
         let polled = Pin::new(&mut guest).poll(context);
         if polled.is_pending() {
@@ -378,14 +381,14 @@ impl Habit {
 }
 
 /// A guest whose time with a CPU is counted.
-struct Counted<F> {
+struct CountedThread<F> {
     guest: Pin<Box<F>>,
     meter: Arc<Meter>,
     habit: Arc<Habit>,
     used: Duration,
 }
 
-impl<F: Future> Future for Counted<F> {
+impl<F: Future> Future for CountedThread<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<F::Output> {
@@ -401,7 +404,7 @@ impl<F: Future> Future for Counted<F> {
     }
 }
 
-impl<F> Drop for Counted<F> {
+impl<F> Drop for CountedThread<F> {
     fn drop(&mut self) {
         self.habit.saw(self.used);
     }

@@ -14,7 +14,7 @@ use wasmtime::{
 
 use super::clock::{Clock, Running};
 use super::cpu_isolation::CpuIsolation;
-use toolhost_core::limits::{Limits, Share};
+use toolhost_core::limits::{Limits, MemoryShare};
 use toolhost_core::runtime::MemoryBudget;
 use toolhost_core::scheduler::{Bounds, Scheduler};
 
@@ -57,7 +57,7 @@ pub(super) struct Engine {
 }
 
 /// What the guests of all engines of a host share.
-struct Shared {
+struct EngineParts {
     memory: Arc<MemoryBudget>,
     limits: Arc<Limits>,
     beside: Arc<Scheduler>,
@@ -92,7 +92,7 @@ impl Engine {
             waiting: limits.waiting_max.0,
         }));
         let places = Arc::new(Semaphore::new(instances_max));
-        let bounds = Shared { memory, limits, beside, long: Arc::default(), places };
+        let bounds = EngineParts { memory, limits, beside, long: Arc::default(), places };
         Engine::around(wasmtime, speed, bounds)
     }
 
@@ -103,15 +103,15 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&config(&limits, None, speed)).map_err(refused)?;
         let (memory, beside) = (Arc::clone(&self.memory), Arc::clone(&self.beside));
         let (long, places) = (Arc::clone(&self.long), Arc::clone(&self.places));
-        Engine::around(wasmtime, speed, Shared { memory, limits, beside, long, places })
+        Engine::around(wasmtime, speed, EngineParts { memory, limits, beside, long, places })
     }
 
     fn around(
         wasmtime: wasmtime::Engine,
         speed: Speed,
-        shared: Shared,
+        shared: EngineParts,
     ) -> Result<Engine, EngineError> {
-        let Shared { memory, limits, beside, long, places } = shared;
+        let EngineParts { memory, limits, beside, long, places } = shared;
         let code_hash = code_hash(&wasmtime);
         let clock = Clock::start(wasmtime.weak());
         Ok(Engine { speed, code_hash, wasmtime, memory, limits, beside, long, places, clock })
@@ -200,11 +200,11 @@ fn swap_is_off() -> bool {
 }
 
 /// Memory of all guests together.
-fn memory_bytes_max(share: Share) -> u64 {
+fn memory_bytes_max(share: MemoryShare) -> u64 {
     let half = machine_memory_bytes() / 2;
     match share {
-        Share::Bytes(bytes) => bytes.0.min(half),
-        Share::Half => half,
+        MemoryShare::Bytes(bytes) => bytes.0.min(half),
+        MemoryShare::Half => half,
     }
 }
 

@@ -109,7 +109,7 @@ fn record_of(runner: &Path) -> PathBuf {
 }
 
 /// A runner, and the state of its files.
-type Known = Option<(Vec<Stamp>, Runner)>;
+type KnownRunner = Option<(Vec<Stamp>, Runner)>;
 
 /// Digests of runners, with the states of their files.
 type Digests = BTreeMap<Language, (Vec<Stamp>, Arc<str>)>;
@@ -118,7 +118,7 @@ type Digests = BTreeMap<Language, (Vec<Stamp>, Arc<str>)>;
 #[derive(Default)]
 pub(super) struct Runners {
     places: RunnerPlaces,
-    known: BTreeMap<Language, Mutex<Known>>,
+    known: BTreeMap<Language, Mutex<KnownRunner>>,
     /// Digests of runners, with the states of their files.
     digests: std::sync::Mutex<Digests>,
 }
@@ -150,7 +150,7 @@ impl Runners {
     pub(super) async fn find(
         &self,
         language: Language,
-    ) -> Result<(PathBuf, Vec<Stamp>, MutexGuard<'_, Known>), RunnerError> {
+    ) -> Result<(PathBuf, Vec<Stamp>, MutexGuard<'_, KnownRunner>), RunnerError> {
         let path = self.path(language)?;
         let known = self.known.get(&language).ok_or_else(|| self.none(language))?;
         let known = known.lock().await;

@@ -167,7 +167,7 @@ pub struct Script {
 }
 
 /// A module that has not been read yet.
-struct Found {
+struct FoundModule {
     name: String,
     path: PathBuf,
 }
@@ -182,9 +182,9 @@ pub struct Stamp(Vec<(String, [i64; 6])>);
 pub fn stamp(path: &Path) -> Stamp {
     let files = match path.is_dir() {
         true => modules(path, usize::MAX).unwrap_or_default(),
-        false => vec![Found { name: String::new(), path: path.to_owned() }],
+        false => vec![FoundModule { name: String::new(), path: path.to_owned() }],
     };
-    let of_file = |found: Found| {
+    let of_file = |found: FoundModule| {
         let metadata = fs::metadata(&found.path).ok()?;
         let known = [
             metadata.dev().cast_signed(),
@@ -256,10 +256,10 @@ impl Script {
             main_file(path)?;
             modules(path, limits.script_files_max.0)?
         } else {
-            vec![Found { name: shown(path), path: path.to_owned() }]
+            vec![FoundModule { name: shown(path), path: path.to_owned() }]
         };
         let (mut left, mut modules) = (limits.script_bytes_max.0, Vec::new());
-        for Found { name, path } in found {
+        for FoundModule { name, path } in found {
             let text = place.text(&path, left);
             let text = text.map_err(|error| refused(&name, error.problem, limits))?;
             left -= text.len() as u64;
@@ -285,7 +285,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// The modules of a folder, the main one first and the others by name.
-fn modules(folder: &Path, files_max: usize) -> Result<Vec<Found>, ScriptError> {
+fn modules(folder: &Path, files_max: usize) -> Result<Vec<FoundModule>, ScriptError> {
     let Some((main, language)) = mains(folder).into_iter().next() else { return Ok(Vec::new()) };
     let (mut found, mut entries_left) = (Vec::new(), ENTRIES_MAX);
     let mut folders = vec![(folder.to_owned(), String::new(), 0)];
@@ -309,7 +309,7 @@ fn modules(folder: &Path, files_max: usize) -> Result<Vec<Found>, ScriptError> {
                 if found.len() == files_max {
                     return Err(ScriptError::TooMany(files_max));
                 }
-                found.push(Found { name: below, path: entry.path() });
+                found.push(FoundModule { name: below, path: entry.path() });
             }
         }
     }

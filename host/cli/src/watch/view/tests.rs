@@ -41,13 +41,13 @@ fn known() -> Known {
     Known { plugins: vec![plugin], tools: vec![tool("a"), tool("b")] }
 }
 
-fn view() -> View {
-    let mut view = View::new(None);
+fn view() -> WatchView {
+    let mut view = WatchView::new(None);
     view.know(known());
     view
 }
 
-fn lines(view: &View, pane: Pane, now: u64) -> Vec<String> {
+fn lines(view: &WatchView, pane: Pane, now: u64) -> Vec<String> {
     view.rows(pane, at(now)).iter().map(|row| row.join(" ")).collect()
 }
 
@@ -178,7 +178,7 @@ fn keys_are_wishes() {
 
 #[test]
 fn a_notice_is_shown_and_damage_is_counted() {
-    let mut view = View::new(Some("the audit log is off".into()));
+    let mut view = WatchView::new(Some("the audit log is off".into()));
     assert_eq!(view.notice().as_deref(), Some("the audit log is off"));
     view.say(None);
     assert_eq!((view.notice(), view.has_events()), (None, false));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rules::{self, Declared};
-use super::{CheckError, CheckRequest, Checked, CheckedTool, Finding, Level};
+use super::{CheckError, CheckRequest, CheckedPlugin, CheckedTool, Finding, Level};
 use toolhost_core::limits::{Count, Limits};
 use toolhost_core::tool::{self, Call, Code, Example, Meter, Origin, Outcome, Reason, ToolSpec};
 use toolhost_egress::{Egress, EgressSettings};
@@ -37,7 +37,7 @@ const SLOW: Duration = Duration::from_millis(100);
 ///
 /// # Cancel safety
 /// Dropping the future stops whatever runs.
-pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
+pub async fn check(request: &CheckRequest) -> Result<CheckedPlugin, CheckError> {
     let limits = Limits { refusals_max: REFUSALS_MAX, ..request.limits.clone() };
     let limits = Arc::new(limits);
     let folder = tempfile::tempdir().map_err(CheckError::NoRoom)?;
@@ -46,12 +46,12 @@ pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
     let (first, second) = (load(&loader, request).await, load(&loader, request).await);
     let (mut loaded, again) = match (first, second) {
         (Ok(first), Ok(second)) => (first, second),
-        (Err(error), _) => return Ok(Checked::new(vec![not_loaded(&error)])),
+        (Err(error), _) => return Ok(CheckedPlugin::new(vec![not_loaded(&error)])),
         (_, Err(error)) => {
             let message = format!("it loads once, and not a second time: {error}");
             let repair = "make `register` depend on nothing but the plugin itself";
             let finding = Finding::new(Level::Error, "register", "plugin", message, repair);
-            return Ok(Checked::new(vec![finding]));
+            return Ok(CheckedPlugin::new(vec![finding]));
         }
     };
     let mut found: Vec<Finding> = unequal(&loaded.0, &again.0).into_iter().collect();
@@ -83,7 +83,12 @@ pub async fn check(request: &CheckRequest) -> Result<Checked, CheckError> {
             tools.push(run_examples(&dispatch, &session, tool.spec(), &mut found).await);
         }
     }
-    Ok(Checked { facts: Some(facts), tools, register: Some(register), ..Checked::new(found) })
+    Ok(CheckedPlugin {
+        facts: Some(facts),
+        tools,
+        register: Some(register),
+        ..CheckedPlugin::new(found)
+    })
 }
 
 fn loader(request: &CheckRequest, limits: &Arc<Limits>) -> Result<Loader, CheckError> {

@@ -45,9 +45,9 @@ fn what_narrows_is_never_less_strict() {
         other
     };
     limits.narrow(&other("memory_all_bytes_max", "64 MiB"));
-    assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
+    assert_eq!(limits.memory_all_bytes_max, MemoryShare::Bytes(Bytes(64 * MIB)));
     limits.narrow(&Limits::default());
-    assert_eq!(limits.memory_all_bytes_max, Share::Bytes(Bytes(64 * MIB)));
+    assert_eq!(limits.memory_all_bytes_max, MemoryShare::Bytes(Bytes(64 * MIB)));
     // A shorter quarantine would be more than was allowed.
     limits.narrow(&other("quarantine_time", "1s"));
     assert_eq!(limits.quarantine_time, Guard(seconds(60)));

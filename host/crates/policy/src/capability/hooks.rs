@@ -13,14 +13,14 @@ use super::{
 };
 use toolhost_core::tool::{HookEvent, Need};
 
-struct Hooks;
+struct HooksKind;
 
 impl Kind {
     /// Calls of other plugins' tools.
-    pub const HOOKS: Kind = Kind(&Hooks);
+    pub const HOOKS: Kind = Kind(&HooksKind);
 }
 
-impl Capability for Hooks {
+impl Capability for HooksKind {
     fn key(&self) -> &'static str {
         "hooks"
     }

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use super::{Asks, Capability, Grant, GrantError, Grants, Kind, ToolNeeds, asks_for_tool};
 use toolhost_core::tool::Need;
 
-struct Kv;
+struct KvKind;
 
 impl Kind {
     /// A store of its own.
-    pub const KV: Kind = Kind(&Kv);
+    pub const KV: Kind = Kind(&KvKind);
 }
 
-impl Capability for Kv {
+impl Capability for KvKind {
     fn key(&self) -> &'static str {
         "kv"
     }

@@ -15,14 +15,14 @@ use super::{
 };
 use toolhost_core::tool::Need;
 
-struct Secrets;
+struct SecretsKind;
 
 impl Kind {
     /// Secrets, put into requests.
-    pub const SECRETS: Kind = Kind(&Secrets);
+    pub const SECRETS: Kind = Kind(&SecretsKind);
 }
 
-impl Capability for Secrets {
+impl Capability for SecretsKind {
     fn key(&self) -> &'static str {
         "secrets"
     }

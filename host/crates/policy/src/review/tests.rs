@@ -13,9 +13,9 @@ use toolhost_core::tool::{
 };
 
 /// A tool that is only looked at.
-struct Shown(ToolSpec);
+struct ShownSpec(ToolSpec);
 
-impl Tool for Shown {
+impl Tool for ShownSpec {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -39,7 +39,7 @@ fn registration(specs: Vec<ToolSpec>, needs: Vec<Need>) -> Registration {
         origin: Origin::Project,
         rank: 0,
         allow_tool_override: false,
-        tools: specs.into_iter().map(|spec| Arc::new(Shown(spec)) as Arc<dyn Tool>).collect(),
+        tools: specs.into_iter().map(|spec| Arc::new(ShownSpec(spec)) as Arc<dyn Tool>).collect(),
         needs,
         hooks: None,
         digest: None,

@@ -23,7 +23,7 @@ const FILES_BYTES_MAX: u64 = 16 << 20;
 const FILES_MAX: usize = 10_000;
 
 /// What the file system knows of a file, and of what it takes to run it.
-pub(super) type State = (Stamp, Vec<Stamp>);
+pub(super) type FileState = (Stamp, Vec<Stamp>);
 
 /// What files of plugins looked like, and the digests of what they held.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub(super) struct Files(BTreeMap<String, Looked>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Looked {
-    pub(super) state: State,
+    pub(super) state: FileState,
     pub(super) digest: Arc<str>,
 }
 

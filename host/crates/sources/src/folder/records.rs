@@ -34,7 +34,7 @@ const RECORDS_MAX: usize = 4_096;
 
 /// One file.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct DefinitionRecord {
     /// The version of the host that wrote it; another one may read a registration otherwise.
     host: String,
     tools: Vec<ToolSpec>,
@@ -71,7 +71,7 @@ pub(super) struct RecordedBuild {
 pub(super) struct ToRecord {
     digest: Arc<str>,
     of_stranger: bool,
-    record: Record,
+    record: DefinitionRecord,
 }
 
 impl ToRecord {
@@ -85,7 +85,7 @@ impl ToRecord {
         let rest =
             Rest { limits: limits.to_owned(), facts, runner, needs, rejected, suspect, usage };
         let host = env!("CARGO_PKG_VERSION").to_owned();
-        let record = Record { host, tools, rest: Some(rest) };
+        let record = DefinitionRecord { host, tools, rest: Some(rest) };
         Some(ToRecord { digest, of_stranger: serving.of_stranger, record })
     }
 }
@@ -123,16 +123,16 @@ impl Records {
 
     /// What was recorded of a build by this version of the host. What cannot be read any more is as if
     /// it were not there.
-    fn read(&self, digest: &str) -> Option<(Record, u64)> {
+    fn read(&self, digest: &str) -> Option<(DefinitionRecord, u64)> {
         let text = Place::Own.text(&self.path(digest), RECORD_BYTES_MAX).ok()?;
-        let record: Record = serde_json::from_str(&text).ok()?;
+        let record: DefinitionRecord = serde_json::from_str(&text).ok()?;
         let is_of_this = record.host == env!("CARGO_PKG_VERSION");
         is_of_this.then_some((record, text.len() as u64))
     }
 
     /// The tools that a build registered.
     pub(super) fn tools(&self, digest: &str, limits: &Limits) -> Option<Vec<ToolSpec>> {
-        let (Record { tools, .. }, _) = self.read(digest)?;
+        let (DefinitionRecord { tools, .. }, _) = self.read(digest)?;
         let fits = |schema: &serde_json::Value| Schema::compile(schema, limits).is_ok();
         let mut specs = tools.iter();
         let are_sound =
@@ -142,7 +142,7 @@ impl Records {
 
     /// A build, if all that is needed to publish it was recorded under these limits.
     pub(super) fn build(&self, digest: &str, limits: &str) -> Option<RecordedBuild> {
-        let (Record { tools, rest, .. }, bytes) = self.read(digest)?;
+        let (DefinitionRecord { tools, rest, .. }, bytes) = self.read(digest)?;
         let Rest { facts, runner, needs, rejected, suspect, usage, .. } =
             rest.filter(|rest| rest.limits == limits && *rest.facts.digest == *digest)?;
         let build = BuildRecord { facts, runner, tools, needs, rejected };
@@ -153,7 +153,7 @@ impl Records {
     /// It blocks on files.
     fn keep<'a>(
         &self,
-        registered: impl Iterator<Item = (&'a Arc<str>, &'a Record)>,
+        registered: impl Iterator<Item = (&'a Arc<str>, &'a DefinitionRecord)>,
         of_use: &BTreeSet<&str>,
     ) -> io::Result<()> {
         let mut is_new = false;
@@ -217,12 +217,12 @@ pub fn record_definitions(
     registered: &[(Arc<str>, Vec<ToolSpec>)],
 ) -> io::Result<()> {
     let of_use = registered.iter().map(|(digest, _)| &**digest).collect();
-    let record = |tools: &Vec<ToolSpec>| Record {
+    let record = |tools: &Vec<ToolSpec>| DefinitionRecord {
         host: env!("CARGO_PKG_VERSION").to_owned(),
         tools: tools.clone(),
         rest: None,
     };
-    let records: Vec<(&Arc<str>, Record)> =
+    let records: Vec<(&Arc<str>, DefinitionRecord)> =
         registered.iter().map(|(digest, tools)| (digest, record(tools))).collect();
     let records = records.iter().map(|(digest, record)| (*digest, record));
     Records::new(folder).keep(records, &of_use)

@@ -18,7 +18,7 @@ use toolhost_policy::diff::changes;
 use toolhost_state::config::Config;
 
 /// A build with its authority; the same as long as nothing of this changes.
-pub(super) struct Given {
+pub(super) struct GivenAuthority {
     grants: Grants,
     exclusive: Vec<Exclusive>,
     /// Of the values of variables and secrets.
@@ -98,7 +98,7 @@ pub(super) fn settle(
         let twin = plugin.serving().and_then(|serving| {
             // Only files are copied.
             let (id, _) = plugin.case.found.source.plugin()?;
-            let is_twin = |(known, digest, bundled, _): &&Counted| {
+            let is_twin = |(known, digest, bundled, _): &&CountedSource| {
                 digest == serving.digest() || (serving.age.is_some() && *bundled && known == id)
             };
             counted.iter().find(is_twin).map(|(.., location)| location.clone())
@@ -170,7 +170,7 @@ fn note(all: &mut BTreeMap<PluginId, BTreeSet<PluginAddress>>, address: Option<P
 }
 
 /// A plugin that counts: its id, its digest, whether it is bundled, and where it is.
-type Counted = (PluginId, Arc<str>, bool, Location);
+type CountedSource = (PluginId, Arc<str>, bool, Location);
 
 impl Source {
     /// What is told of a source that was not read yet.
@@ -343,7 +343,7 @@ fn authorise(
     let values = if grants.has_values() { values } else { 0 };
     let mut idle = {
         let mut given = source.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |given: &Given| {
+        let is_same = |given: &GivenAuthority| {
             (&given.grants, &given.exclusive, given.values, &given.loaded.facts.digest)
                 == (&grants, &settings.exclusive, values, judged.digest())
                 && given.words == words
@@ -356,7 +356,7 @@ fn authorise(
             };
             let (loaded, idle) = loaded.authorised(words, &grants, &settings.exclusive);
             let (exclusive, words) = (settings.exclusive.clone(), words.to_owned());
-            let now = Given { grants, exclusive, values, words, loaded, idle };
+            let now = GivenAuthority { grants, exclusive, values, words, loaded, idle };
             if let Some(before) = given.replace(now) {
                 if before.loaded.facts.digest != *judged.digest() {
                     let found = changes(&before.loaded.surface(), &judged.surface);

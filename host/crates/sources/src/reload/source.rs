@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use super::build::Build;
-use super::reconcile::Given;
+use super::reconcile::GivenAuthority;
 use super::recorded::Recalled;
 use super::trust_policy::{Case, Judged, Verdict};
 use crate::driver::{Driver, Failed, Fingerprint, Found};
@@ -62,7 +62,7 @@ pub(super) struct Source {
     /// The digest of the build whose registration is recorded.
     pub(super) recorded: Option<Arc<str>>,
     /// What has its authority.
-    pub(super) given: Mutex<Option<Given>>,
+    pub(super) given: Mutex<Option<GivenAuthority>>,
 }
 
 impl Source {

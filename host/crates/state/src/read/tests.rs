@@ -4,13 +4,13 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-struct World {
+struct FilesWorld {
     _folder: tempfile::TempDir,
     project: PathBuf,
     outside: PathBuf,
 }
 
-fn world() -> World {
+fn world() -> FilesWorld {
     let folder = tempfile::tempdir().expect("a folder");
     let root = fs::canonicalize(folder.path()).expect("a folder");
     let (project, outside) = (root.join("project"), root.join("outside"));
@@ -19,7 +19,7 @@ fn world() -> World {
     }
     fs::write(outside.join("canary"), "canary").expect("written");
     fs::write(project.join("src/inner"), "inner").expect("written");
-    World { _folder: folder, project, outside }
+    FilesWorld { _folder: folder, project, outside }
 }
 
 fn read(place: &Place, path: &Path) -> String {
@@ -34,7 +34,7 @@ fn read(place: &Place, path: &Path) -> String {
 
 #[test]
 fn links_stay_in_their_project() {
-    let World { project, outside, .. } = &world();
+    let FilesWorld { project, outside, .. } = &world();
     let plugins = project.join("plugins");
     let place = Place::of_plugins(&plugins).expect("a place");
     let link = |name: &str, target: &Path| {
@@ -73,7 +73,7 @@ fn links_stay_in_their_project() {
 
 #[test]
 fn only_regular_files_are_read_and_bounded() {
-    let World { project, .. } = &world();
+    let FilesWorld { project, .. } = &world();
     let place = Place::Project(project.clone());
     let pipe = project.join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).expect("a pipe");
@@ -106,7 +106,7 @@ fn what_the_system_makes_is_no_file() {
 /// What is found out of a path and what is opened are the same, whoever exchanges what meanwhile.
 #[test]
 fn nobody_exchanges_a_file_for_a_link() {
-    let World { project, outside, .. } = &world();
+    let FilesWorld { project, outside, .. } = &world();
     let place = Place::Project(project.clone());
     let (path, canary) = (project.join("src/inner"), outside.join("canary"));
     fs::remove_file(&path).expect("removed");

@@ -126,7 +126,7 @@ async fn where_the_threads_do_nothing_guests_do_not_wait_for_them() {
 async fn when_the_threads_do_something_again_guests_come_back() {
     // Idle ones would come to nothing as long as others keep all cores busy.
     let idle = Threads::new("toolhost-idle", be_nicer);
-    let guests = CpuIsolation(Arc::new(Shared { idle, ..Shared::default() }));
+    let guests = CpuIsolation(Arc::new(IsolationShared { idle, ..IsolationShared::default() }));
     let habit = Arc::default();
     *lock(&guests.0.starved) = Instant::now().checked_sub(AVOIDED_TIME);
     let comes_back = async {

@@ -47,10 +47,10 @@ struct Paced {
     sink: ProgressSink,
     /// Between two reports.
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
-struct State {
+struct ProgressState {
     waiting: Option<Progress>,
     /// When the next may be passed on.
     next: Instant,
@@ -60,7 +60,7 @@ impl GuestProgress {
     pub(super) fn new(sink: Option<ProgressSink>, limits: &Limits) -> GuestProgress {
         let per_second_max = u32::try_from(limits.progress_per_second_max.0).unwrap_or(u32::MAX);
         let interval = Duration::from_secs(1).checked_div(per_second_max);
-        let state = Mutex::new(State { waiting: None, next: Instant::now() });
+        let state = Mutex::new(ProgressState { waiting: None, next: Instant::now() });
         let paced = sink.zip(interval);
         let paced = paced.map(|(sink, interval)| Arc::new(Paced { sink, interval, state }));
         GuestProgress { paced, home: Handle::try_current().ok(), timer: None }
@@ -112,7 +112,7 @@ impl Paced {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,19 +28,19 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
 #[derive(Clone, Debug)]
 pub(crate) struct GuestScript {
     pub(crate) script: Arc<Script>,
-    kept: Arc<OnceLock<Kept>>,
+    kept: Arc<OnceLock<KeptBytes>>,
     bytes_max: u64,
     budget: Arc<MemoryBudget>,
 }
 
 /// Bytes that are taken from the memory of all guests.
 #[derive(Debug)]
-struct Kept {
+struct KeptBytes {
     bytes: Vec<u8>,
     budget: Arc<MemoryBudget>,
 }
 
-impl Drop for Kept {
+impl Drop for KeptBytes {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes.len() as u64);
     }
@@ -63,7 +63,7 @@ impl GuestScript {
         if self.kept.get().is_some() || length > self.bytes_max || !self.budget.take(length) {
             return false;
         }
-        self.kept.set(Kept { bytes, budget: Arc::clone(&self.budget) }).is_ok()
+        self.kept.set(KeptBytes { bytes, budget: Arc::clone(&self.budget) }).is_ok()
     }
 }
 

@@ -7,7 +7,7 @@ use toolhost_core::tool::PluginId;
 
 /// A source and its one tool, owned, so that tables can be written down.
 #[derive(Clone)]
-struct Wish {
+struct WishedTool {
     source: SourceId,
     origin: Origin,
     rank: usize,
@@ -17,8 +17,8 @@ struct Wish {
     allowed: bool,
 }
 
-fn wish(source: SourceId, origin: Origin, name: &str) -> Wish {
-    Wish {
+fn wish(source: SourceId, origin: Origin, name: &str) -> WishedTool {
+    WishedTool {
         source,
         origin,
         rank: 0,
@@ -29,43 +29,43 @@ fn wish(source: SourceId, origin: Origin, name: &str) -> Wish {
     }
 }
 
-fn plugin_in(folder: &str, id: &str, origin: Origin, name: &str) -> Wish {
+fn plugin_in(folder: &str, id: &str, origin: Origin, name: &str) -> WishedTool {
     let id = PluginId::from_stem(id).expect(id);
     wish(SourceId::Plugin { id, folder: PathBuf::from(folder) }, origin, name)
 }
 
-fn user(id: &str, name: &str) -> Wish {
+fn user(id: &str, name: &str) -> WishedTool {
     plugin_in("/home/plugins", id, Origin::User, name)
 }
 
-fn project(id: &str, name: &str) -> Wish {
+fn project(id: &str, name: &str) -> WishedTool {
     plugin_in("/project/plugins", id, Origin::Project, name)
 }
 
-fn bundled(id: &str, name: &str) -> Wish {
+fn bundled(id: &str, name: &str) -> WishedTool {
     plugin_in("/bundled", id, Origin::Bundled, name)
 }
 
-fn builtin(name: &str) -> Wish {
+fn builtin(name: &str) -> WishedTool {
     wish(SourceId::Builtin, Origin::Builtin, name)
 }
 
-fn mcp(server: &str, rank: usize, name: &str) -> Wish {
+fn mcp(server: &str, rank: usize, name: &str) -> WishedTool {
     let source = SourceId::Mcp(server.to_owned());
-    Wish { rank, toolset: format!("mcp-{server}"), ..wish(source, Origin::Mcp, name) }
+    WishedTool { rank, toolset: format!("mcp-{server}"), ..wish(source, Origin::Mcp, name) }
 }
 
-impl Wish {
-    fn overriding(self) -> Wish {
-        Wish { overrides: true, ..self }
+impl WishedTool {
+    fn overriding(self) -> WishedTool {
+        WishedTool { overrides: true, ..self }
     }
 
-    fn allowed(self) -> Wish {
-        Wish { allowed: true, ..self }
+    fn allowed(self) -> WishedTool {
+        WishedTool { allowed: true, ..self }
     }
 
-    fn toolset(self, toolset: &str) -> Wish {
-        Wish { toolset: toolset.to_owned(), ..self }
+    fn toolset(self, toolset: &str) -> WishedTool {
+        WishedTool { toolset: toolset.to_owned(), ..self }
     }
 
     fn claim(&self) -> Claim<'_> {
@@ -81,13 +81,13 @@ impl Wish {
     }
 }
 
-fn decided(wishes: &[Wish], owners: &Owners) -> Vec<Verdict> {
-    let claims: Vec<Claim<'_>> = wishes.iter().map(Wish::claim).collect();
+fn decided(wishes: &[WishedTool], owners: &Owners) -> Vec<Verdict> {
+    let claims: Vec<Claim<'_>> = wishes.iter().map(WishedTool::claim).collect();
     decide(&claims, owners)
 }
 
 /// Checks the verdicts: `ok`, `shadowed by SOURCE`, or a part of the reason for a rejection.
-fn check_with(wishes: &[Wish], owners: &[(&str, &Wish)], expected: &[&str]) {
+fn check_with(wishes: &[WishedTool], owners: &[(&str, &WishedTool)], expected: &[&str]) {
     let owners = owners
         .iter()
         .map(|(name, owner)| ((*name).to_owned(), vec![owner.source.clone()]))
@@ -105,7 +105,7 @@ fn check_with(wishes: &[Wish], owners: &[(&str, &Wish)], expected: &[&str]) {
     }
 }
 
-fn check(wishes: &[Wish], expected: &[&str]) {
+fn check(wishes: &[WishedTool], expected: &[&str]) {
     check_with(wishes, &[], expected);
 }
 
@@ -233,7 +233,7 @@ fn every_order_of_loading_gives_one_catalog() {
         mcp("s", 0, "z"),
     ];
     let verdict_of = |order: &[usize]| {
-        let ordered: Vec<Wish> = order.iter().map(|&index| wishes[index].clone()).collect();
+        let ordered: Vec<WishedTool> = order.iter().map(|&index| wishes[index].clone()).collect();
         let mut verdicts: Vec<(usize, Verdict)> =
             order.iter().copied().zip(decided(&ordered, &HashMap::new())).collect();
         verdicts.sort_by_key(|(index, _)| *index);

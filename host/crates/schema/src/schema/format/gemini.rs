@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, Distinct, Joined, Work, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, Joined, JoinWork, is_parted, is_portable, type_of, types};
 use toolhost_core::text;
 
 /// Most schemas in one declaration; further ones are cut.
@@ -33,7 +33,7 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
         }
     }
     let rendered = |members: &Map<String, Value>, nodes| {
-        let mut gemini = Gemini { registered, open: Vec::new(), nodes, work: Work::default() };
+        let mut gemini = Gemini { registered, open: Vec::new(), nodes, work: JoinWork::default() };
         gemini.plain(members, "object", 0)
     };
     let whole = rendered(&members, 0);
@@ -60,7 +60,7 @@ struct Gemini<'a> {
     /// The references being written out, outermost first.
     open: Vec<String>,
     nodes: usize,
-    work: Work,
+    work: JoinWork,
 }
 
 impl Gemini<'_> {

@@ -35,9 +35,9 @@ pub(super) const TYPES: [&str; 7] =
 
 /// What has been copied.
 #[derive(Default)]
-pub(super) struct Work(u64);
+pub(super) struct JoinWork(u64);
 
-impl Work {
+impl JoinWork {
     /// Counts what is about to be copied; false once it is too much.
     pub(super) fn spend(&mut self, value: &Value) -> bool {
         if self.0 <= WORK_MAX {
@@ -99,7 +99,7 @@ pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> 
 
 /// Joins a schema with what it refers to and its `allOf`; of two annotations the first stays.
 /// None if there is too much of it, or if nothing could match or the parts do not fit simply.
-pub(super) fn joined(schema: &Value, root: &Value, work: &mut Work) -> Option<Joined> {
+pub(super) fn joined(schema: &Value, root: &Value, work: &mut JoinWork) -> Option<Joined> {
     let (mut members, mut references) = (Map::new(), Vec::new());
     let mut parts = vec![schema];
     let mut next = 0;
@@ -134,7 +134,7 @@ pub(super) fn joined(schema: &Value, root: &Value, work: &mut Work) -> Option<Jo
 /// `anyOf` and `oneOf`. Properties of alternatives become optional ones. None if its parts
 /// cannot be put together, or are too much so.
 pub(super) fn root(schema: &Value) -> Option<Map<String, Value>> {
-    let mut work = Work::default();
+    let mut work = JoinWork::default();
     let members = joined(schema, schema, &mut work)?.members;
     short(object(members, schema, &mut work), schema)
 }
@@ -143,11 +143,11 @@ pub(super) fn root(schema: &Value) -> Option<Map<String, Value>> {
 pub(super) fn root_or_own(schema: &Value) -> Map<String, Value> {
     let own = || schema.as_object().map(unparted).unwrap_or_default();
     root(schema)
-        .or_else(|| short(object(own(), schema, &mut Work::default()), schema))
+        .or_else(|| short(object(own(), schema, &mut JoinWork::default()), schema))
         .unwrap_or_else(|| {
             let mut own = own();
             own.retain(|key, _| !UNIONS.contains(&key.as_str()));
-            object(own, schema, &mut Work::default())
+            object(own, schema, &mut JoinWork::default())
         })
 }
 
@@ -165,7 +165,11 @@ pub(super) fn unparted(members: &Map<String, Value>) -> Map<String, Value> {
     own.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-fn object(mut members: Map<String, Value>, schema: &Value, work: &mut Work) -> Map<String, Value> {
+fn object(
+    mut members: Map<String, Value>,
+    schema: &Value,
+    work: &mut JoinWork,
+) -> Map<String, Value> {
     let alternatives = alternatives(&mut members, schema, work);
     let mut whole = Map::from_iter([("type".to_owned(), "object".into())]);
     whole.extend(members.into_iter().filter(|(key, _)| key != "type"));
@@ -189,7 +193,7 @@ fn object(mut members: Map<String, Value>, schema: &Value, work: &mut Work) -> M
 fn alternatives(
     members: &mut Map<String, Value>,
     schema: &Value,
-    work: &mut Work,
+    work: &mut JoinWork,
 ) -> Vec<(String, Distinct)> {
     let mut found: Vec<(String, Distinct)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, Distinct, TYPES, Work, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, TYPES, JoinWork, is_parted, is_portable, type_of, types};
 
 /// Most levels of objects in objects that the vendor takes.
 const OBJECTS_DEPTH_MAX: usize = 10;
@@ -47,7 +47,7 @@ pub(super) fn parameters(registered: &Value) -> Option<Value> {
         pending: Vec::new(),
         nodes: 0,
         enum_values: 0,
-        work: Work::default(),
+        work: JoinWork::default(),
     };
     let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
     let members = join::root(registered)?;
@@ -76,7 +76,7 @@ struct Strict<'a> {
     pending: Vec<(String, &'a Value)>,
     nodes: usize,
     enum_values: usize,
-    work: Work,
+    work: JoinWork,
 }
 
 #[derive(Clone, Copy)]

@@ -145,12 +145,12 @@ fn said<T>(http: &mut WasiHttpCtxView<'_>, result: HeaderResult<T>) -> Fields<T>
     },))
 }
 
-type Answer = wasmtime::Result<(Result<(), ()>,)>;
+type AnswerHead = wasmtime::Result<(Result<(), ()>,)>;
 
 fn set_authority(
     mut store: Store<'_>,
     (request, authority): (Resource<OutgoingRequest>, Option<String>),
-) -> Answer {
+) -> AnswerHead {
     if authority.as_ref().is_some_and(|authority| authority.len() > AUTHORITY_BYTES_MAX) {
         return Ok((Err(()),));
     }
@@ -160,7 +160,7 @@ fn set_authority(
 fn set_method(
     mut store: Store<'_>,
     (request, method): (Resource<OutgoingRequest>, Method),
-) -> Answer {
+) -> AnswerHead {
     if matches!(&method, Method::Other(name) if name.len() > METHOD_BYTES_MAX) {
         return Ok((Err(()),));
     }
@@ -170,7 +170,7 @@ fn set_method(
 fn set_path(
     mut store: Store<'_>,
     (request, path): (Resource<OutgoingRequest>, Option<String>),
-) -> Answer {
+) -> AnswerHead {
     let guest = store.data_mut();
     // A path that is longer than 64 KiB is refused, and not kept.
     guest.foretell(path.as_ref().map_or(0, |path| path.capacity().min(PATH_BYTES_MAX)) as u64)?;

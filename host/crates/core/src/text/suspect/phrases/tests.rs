@@ -3,9 +3,9 @@
 use super::*;
 
 /// The row, what it finds, and what it does not.
-type Case = (&'static str, &'static [&'static str], &'static [&'static str]);
+type PhraseCase = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const CASES: [Case; 20] = [
+const CASES: [PhraseCase; 20] = [
     (
         "tells the model to ignore its instructions",
         &[

@@ -20,18 +20,18 @@ pub(super) const LISTING_BYTES: u64 = 128 << 10;
 /// A list under way.
 pub(super) struct Listing {
     /// `None` while a piece is read, and for good where a read was given up.
-    directory: Option<Directory>,
+    directory: Option<ListedDirectory>,
     ready: VecDeque<FsResult<DirectoryEntry>>,
     is_over: bool,
     _charge: Charge,
 }
 
 /// A directory, opened anew, so that each list has a place of its own in it.
-struct Directory(Dir);
+struct ListedDirectory(Dir);
 
 /// One piece, and the directory for the next.
 struct Piece {
-    directory: Directory,
+    directory: ListedDirectory,
     entries: VecDeque<io::Result<(FileType, Vec<u8>)>>,
     is_over: bool,
 }
@@ -41,7 +41,7 @@ impl Listing {
     pub(super) fn open(directory: &File) -> io::Result<Opened> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(directory, ".", flags, Mode::empty())?;
-        Ok(Opened(Directory(Dir::new(opened)?)))
+        Ok(Opened(ListedDirectory(Dir::new(opened)?)))
     }
 
     pub(super) fn new(opened: Opened, charge: Charge) -> Listing {
@@ -65,9 +65,9 @@ impl Listing {
 }
 
 /// A directory that is ready to be listed.
-pub(super) struct Opened(Directory);
+pub(super) struct Opened(ListedDirectory);
 
-impl Directory {
+impl ListedDirectory {
     fn read_piece(mut self) -> Piece {
         let mut entries = VecDeque::with_capacity(PIECE_ENTRIES);
         let mut is_over = false;
