@@ -430,7 +430,9 @@ fn many_listings_at_once_are_made_once() {
     let tools: Vec<Value> = (0..40).map(tool).collect();
     let lab = Lab::new().config(PATIENT).with("made.wasm", made(&json!({ "tools": tools })));
     let mut client = Client::initialized(&lab, &[]);
+    let since = Instant::now();
     let (names, _) = client.list();
+    let one = since.elapsed();
     // With `result_read`.
     assert_eq!(names.len(), 41);
     for id in 100..120 {
@@ -446,5 +448,7 @@ fn many_listings_at_once_are_made_once() {
     let since = Instant::now();
     client.close();
     client.wait();
-    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    // However slow the machine, it is no sixty listings.
+    let most = Duration::from_secs(5) + 10 * one;
+    assert!(since.elapsed() < most, "{:?} of {most:?}", since.elapsed());
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, Distinct, Joined, JoinWork, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, JoinWork, Joined, is_parted, is_portable, type_of, types};
 use toolhost_core::text;
 
 /// Most schemas in one declaration; further ones are cut.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::join::{self, Distinct, TYPES, JoinWork, is_parted, is_portable, type_of, types};
+use super::join::{self, Distinct, JoinWork, TYPES, is_parted, is_portable, type_of, types};
 
 /// Most levels of objects in objects that the vendor takes.
 const OBJECTS_DEPTH_MAX: usize = 10;
