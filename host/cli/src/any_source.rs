@@ -388,15 +388,18 @@ async fn a_source_of_another_kind_is_shown_by_every_command() {
         # watch
     "#]])
         .await;
+    // The command and the host each write a log of their own, at their own pace.
+    let shown = lab.audit().await;
+    let is_of_command = |line: &&str| line.starts_with("trust ");
+    let (of_command, of_host): (Vec<&str>, Vec<&str>) = shown.lines().partition(is_of_command);
+    assert_eq!(of_command, ["trust    mcp:notes DIGEST"]);
     expect![[r#"
         load     mcp:notes DIGEST mcp, 1 tools
         load     mcp:notes DIGEST mcp, 1 tools
-        trust    mcp:notes DIGEST
         load     mcp:notes DIGEST mcp, 1 tools
         load     notes in memory failed: nobody answers; start it
-        load     mcp:notes DIGEST mcp, 1 tools
-    "#]]
-    .assert_eq(&lab.audit().await);
+        load     mcp:notes DIGEST mcp, 1 tools"#]]
+    .assert_eq(&of_host.join("\n"));
 }
 
 #[tokio::test]
