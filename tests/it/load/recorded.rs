@@ -187,3 +187,26 @@ fn what_did_not_register_in_time_is_not_tried_at_each_start() {
     said(&lab.run(&["list"]), tried);
     said(&lab.run(&["list"]), again);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_good_build_serves_when_a_recorded_file_changes() {
+    let lab = Lab::new().with("probe.wasm", guest("probe"));
+    make_old(&lab.plugins().join("probe.wasm"));
+    let data = lab.work().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let granted = lab.run(&["grant", "probe", "--dir", &format!("{}:ro", data.display())]);
+    assert!(granted.starts_with("exit 0"), "{granted}");
+    for _ in 0..2 {
+        assert!(lab.run(&["list"]).starts_with("exit 0"));
+    }
+    let host = Host::start(HostSettings { once: false, ..lab.settings() }).expect("a host");
+    let mut sources = host.sources();
+    host.loaded().await;
+    // The same component with a custom section more.
+    let changed = [guest("probe"), vec![0, 2, 1, b'x']].concat();
+    fs::write(lab.plugins().join("probe.wasm"), changed).expect("written");
+    let kept = sources.wait_for(|shown| shown.statuses.iter().all(|status| status.kept.is_some()));
+    tokio::time::timeout(OLD, kept).await.expect("a stand-in").expect("a host");
+    let answered = answer(&host, "look", json!({ "text": data })).await;
+    assert!(!answered.contains("error"), "{answered}");
+}

@@ -167,7 +167,9 @@ impl Source {
         let mut wanted = None;
         let last = self.last.as_deref().filter(|last| !case.is_refused(last));
         for digest in case.stand_ins().into_iter().chain(last) {
-            if let Some(build) = self.builds.get(digest) {
+            // One from a record reads its file when it is needed, which has changed by now.
+            let in_memory = self.builds.get(digest).filter(|build| !build.loaded.is_recorded());
+            if let Some(build) = in_memory {
                 let judged = case.judge(build);
                 if matches!(judged.verdict, Verdict::Trusted { by: None } | Verdict::Free) {
                     return (Some(judged), wanted);
