@@ -135,9 +135,10 @@ impl CallLog {
         // The guest has written into all of it: names, paths, and hosts, which are shown in lower
         // case.
         let safe = |text: &str, chars_max| {
-            let mut text = text::one_line(&text::cut(text, chars_max));
+            // A value that is cut is not found: what is cut first is cut again.
+            let mut text = text::cut(text, 16 * chars_max);
             self.redaction.redact_any_case(&mut text);
-            text
+            text::one_line(&text::cut(&text, chars_max))
         };
         let refusal = Refusal {
             what: safe(&refusal.what, WHAT_CHARS_MAX),
