@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Origin};
 use toolhost_policy::capability::Variables;
 use toolhost_sources::folder::Folder;

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Origin};
 use toolhost_sources::folder::Folder;
 

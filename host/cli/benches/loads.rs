@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
 use toolhost_wasm::digest;

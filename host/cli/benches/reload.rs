@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Origin};
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::SourceStatus;

@@ -99,11 +99,8 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &CallArguments) -> Resu
     for repair in &outcome.repairs {
         ui::error_line(&format!("note: {repair}"));
     }
-    for refusal in &outcome.refusals {
-        let refusal = refusal.to_string();
-        if !matches!(&outcome.result, Err(error) if error.message.contains(&refusal)) {
-            ui::error_line(&format!("refused: {refusal}"));
-        }
+    for refusal in untold(&outcome) {
+        ui::error_line(&format!("refused: {refusal}"));
     }
     if ui.json {
         ui.json(&outcome_json(&outcome))?;
@@ -122,6 +119,18 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &CallArguments) -> Resu
                 failure = failure.hint("`-vv` logs where in the tool it happened");
             }
             Err(if ui.json { failure.silent() } else { failure })
+        }
+    }
+}
+
+/// What the tool asked for in vain, as far as its own error does not say it.
+fn untold(outcome: &Outcome) -> Vec<String> {
+    match &outcome.result {
+        Ok(_) => outcome.refusals.iter().map(ToString::to_string).collect(),
+        Err(error) => {
+            let untold = error.details.get("refused").and_then(Value::as_array);
+            let untold = untold.into_iter().flatten().filter_map(Value::as_str);
+            untold.map(str::to_owned).collect()
         }
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_egress::{EgressSettings, Resolver};
 use toolhost_state::secret::SecretValue;
 use url::Url;

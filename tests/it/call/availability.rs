@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{CallError, Invocation, Meter, Tool, ToolOutput, ToolSpec};
 use toolhost_kernel::availability::Availability;

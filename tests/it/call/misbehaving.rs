@@ -4,8 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Usage;
 
 use crate::support::{Lab, answer, call, from_wat, guest, registering, shown};

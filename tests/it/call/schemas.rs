@@ -8,8 +8,7 @@ use std::fs;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, CallError, Code, Origin};
 use toolhost_sources::folder::Folder;
 

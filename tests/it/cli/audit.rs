@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Call;
 use toolhost_kernel::session::SessionSettings;
 use toolhost_state::audit;

@@ -9,8 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use serde_json::json;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 
 use crate::mcp::serve::client::{Client, PATIENCE};

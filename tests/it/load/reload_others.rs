@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::{Renewed, SourceStatus, Status};
 use toolhost_state::{config, trust_store};

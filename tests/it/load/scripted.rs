@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use expect_test::expect;
 use serde_json::json;
 use tokio::sync::oneshot;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Code, ProgressSink};
 
 use crate::mcp::serve::client::PATIENCE;

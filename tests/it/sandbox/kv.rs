@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Code, Origin};
 use toolhost_sources::folder::Folder;

@@ -5,8 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use serde_json::json;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Call;
 use toolhost_policy::capability::OwnFolder;
 use toolhost_state::trust_store;

@@ -10,8 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::{Pending, SourceStatus};
 use toolhost_state::trust_store;

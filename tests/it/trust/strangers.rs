@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::SourceStatus;

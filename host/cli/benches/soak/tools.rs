@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Code, Origin};
 use toolhost_sources::folder::Folder;
 use toolhost_state::config;

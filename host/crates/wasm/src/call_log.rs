@@ -9,7 +9,11 @@ use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{Meter, Refusal};
 use toolhost_policy::capability::{Kind, Sides};
+use toolhost_state::secret::VALUE_BYTES_MAX;
 
+/// Characters of a text that are searched for secrets before it is cut: of one that was cut, the rest
+/// would not be found. The longest has room in them, however it is escaped.
+const SEARCHED_CHARS_MAX: usize = 16 * VALUE_BYTES_MAX;
 /// Characters of what was asked for, in a refusal.
 const WHAT_CHARS_MAX: usize = 200;
 /// Characters of why, and of what to do.
@@ -67,8 +71,9 @@ impl CallLog {
 
     /// Notes that the call makes use of something it may: of what kind, and what exactly.
     pub(super) fn used(&self, kind: Kind, what: &str) {
-        let mut what = text::one_line(&text::cut(what, WHAT_CHARS_MAX));
+        let mut what = text::cut(what, SEARCHED_CHARS_MAX);
         self.redaction.redact(&mut what);
+        let what = text::one_line(&text::cut(&what, WHAT_CHARS_MAX));
         let key = kind.key();
         self.meter.used(
             if what.is_empty() { key.into() } else { format!("{key}:{what}") },
@@ -135,8 +140,7 @@ impl CallLog {
         // The guest has written into all of it: names, paths, and hosts, which are shown in lower
         // case.
         let safe = |text: &str, chars_max| {
-            // A value that is cut is not found: what is cut first is cut again.
-            let mut text = text::cut(text, 16 * chars_max);
+            let mut text = text::cut(text, SEARCHED_CHARS_MAX);
             self.redaction.redact_any_case(&mut text);
             text::one_line(&text::cut(&text, chars_max))
         };

@@ -23,6 +23,7 @@ use super::engine::Engine;
 use super::memory::{
     Charge, GuestMemory, HANDLE_BYTES, HANDLES_MAX, HandleMemory, MemoryLimiter, MemoryRefused,
 };
+use super::redaction::Redaction;
 use super::rights::NoLongerThere;
 use call::{CallPart, CallSetup, CallState, PartView};
 use script::GuestScript;
@@ -124,6 +125,11 @@ impl Instance {
     /// How long its call may take at most from now on.
     pub(super) fn time_left(&mut self) -> Duration {
         self.store.data_mut().call().time_left()
+    }
+
+    /// What no text of its call may show.
+    pub(super) fn redaction(&mut self) -> Arc<Redaction> {
+        Arc::clone(self.store.data_mut().call().call_log.redaction())
     }
 
     /// What its component exports, once it is made.

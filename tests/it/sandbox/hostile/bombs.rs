@@ -7,8 +7,7 @@ use std::fs;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
-use toolhost::Host;
-use toolhost::HostSettings;
+use toolhost::{Host, HostSettings};
 
 use super::by_hand::ByHand;
 use super::mutants::section;

@@ -321,6 +321,30 @@ async fn halves_in_two_results_are_not_caught() {
     assert_eq!(collected, KEY);
 }
 
+/// Of a value that stands where a text is cut, nothing is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_is_hidden_before_a_text_is_cut() {
+    let lab = lab("secrets = [\"KEY@localhost:1:header=x-key\"]");
+    let host = host(&lab, &Names::new(&[])).await;
+    let mut cases = Vec::new();
+    // 4,096 bytes of an error are kept, of a refusal's URL 200 characters; both with an end.
+    for before in 4_072..4_096 {
+        cases.push(json!([{ "fail": format!("{}{}{KEY}", "€".repeat(before / 3), "x".repeat(before % 3)) }]));
+    }
+    for before in (60..200).step_by(6) {
+        let path = format!("/{}s3cr3t-value%2F%2B%3D%221", "a".repeat(before));
+        cases.push(
+            json!([{ "request": { "authority": "none.test", "path": path } }, { "fail": "no" }]),
+        );
+    }
+    for steps in cases {
+        let call = Call::new("attack", json!({ "steps": steps }).to_string());
+        let outcome = host.call(call).await;
+        let text = format!("{} {outcome:?}", outcome.to_json_text());
+        assert!(!text.contains(&KEY[..6]), "{text}");
+    }
+}
+
 #[test]
 fn the_log_is_scanned() {
     let lab = lab("secrets = [\"KEY@localhost:header=x-key\"]");

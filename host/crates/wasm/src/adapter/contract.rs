@@ -17,6 +17,7 @@ use crate::instance::Guest;
 use crate::surface::{self, ContractError};
 use bindings::{PluginIndices, types};
 use optional::Optional;
+use toolhost_core::runtime::at_length;
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Decision, HookedCall, HookedOutcome, ToolOutput};
 
@@ -91,10 +92,11 @@ impl Adapted for ContractComponent {
                 let exports = instance.exports()?;
                 let plugin = plugin.load(&mut *instance, &exports)?;
                 let answer = plugin.call_call(&mut *instance, &tool, &arguments, &context).await?;
+                let redaction = instance.redaction();
                 let limits = instance.limits();
                 Ok(match answer {
                     Ok(output) => convert::output(output, limits),
-                    Err(error) => Err(convert::tool_error(error, limits)),
+                    Err(error) => Err(at_length(|| convert::tool_error(error, &redaction, limits))),
                 })
             })
         })

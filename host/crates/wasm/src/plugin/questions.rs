@@ -65,7 +65,7 @@ impl Prepared {
     /// The text of a guest's error, on one line, bounded, and without secrets.
     fn said(&self, reason: String) -> String {
         let bytes_max = self.engine.limits.error_bytes_max.as_usize();
-        text::one_line(&self.clean(bounded(reason, bytes_max)))
+        text::one_line(&bounded(self.clean(reason), bytes_max))
     }
 
     /// A text of a guest without secrets.
@@ -154,7 +154,7 @@ impl PluginHooks {
         let question = program.linked.adapted.pre_call(call);
         let decision = self.ask(HookEvent::PreCall, program, question).await?;
         let bytes_max = self.0.engine.limits.error_bytes_max.as_usize();
-        let bounded = |text| self.0.clean(bounded(text, bytes_max));
+        let bounded = |text| bounded(self.0.clean(text), bytes_max);
         Ok(match decision {
             Decision::Allow => Decision::Allow,
             Decision::Block(message) => Decision::Block(bounded(message)),

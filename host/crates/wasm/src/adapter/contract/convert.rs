@@ -8,6 +8,7 @@ use super::bindings::types;
 use crate::adapter::{Offers, Registered, Registering, bounded};
 use crate::instance::too_large;
 use crate::load_error::LoadError;
+use crate::redaction::Redaction;
 use toolhost_core::json;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
@@ -265,9 +266,17 @@ fn content(content: types::Content) -> Content {
     }
 }
 
-/// An error of the tool itself. Its text is bounded and sanitised, for a model is to read it.
-pub(super) fn tool_error(error: types::ToolError, limits: &Limits) -> CallError {
-    let bounded = |message: String| bounded(message, limits.error_bytes_max.as_usize());
+/// An error of the tool itself. Its text is bounded and sanitised, for a model is to read it; secrets
+/// are taken out before, since nobody finds the rest of one that was cut.
+pub(super) fn tool_error(
+    error: types::ToolError,
+    redaction: &Redaction,
+    limits: &Limits,
+) -> CallError {
+    let bounded = |mut message: String| {
+        redaction.redact(&mut message);
+        bounded(message, limits.error_bytes_max.as_usize())
+    };
     let sanitised = |message: String| text::sanitized(&bounded(message));
     let error = match error {
         types::ToolError::Failed(message) => CallError::new(Code::Failed, sanitised(message)),
