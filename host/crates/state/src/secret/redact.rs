@@ -207,14 +207,28 @@ impl Redactor {
         found
     }
 
-    /// Tells whether a value begins in the first of two texts and ends in the second: the name of a field
-    /// and what stands there, as whoever reads the line of the field sees it, or whoever joins the two; or
-    /// what stands in a field and the name of the next one. Case does not count.
-    pub fn spans_field(&self, first: &str, second: &str) -> bool {
-        ["", ":", ": "].iter().any(|between| {
-            let runs = self.folded_runs(&[first, between, second].concat());
-            runs.iter().any(|run| run.start < first.len() && first.len() < run.end)
-        })
+    /// Tells which of these texts, names of fields and their values by turns, have a part of a secret that
+    /// spans several, as whoever reads or joins the lines sees them. Case does not count.
+    pub fn spanned(&self, texts: &[&str]) -> Vec<bool> {
+        const BETWEEN: [[&str; 2]; 5] = [["", ""], [":", ""], [":", ":"], [": ", ""], [": ", ": "]];
+        let mut spanned = vec![false; texts.len()];
+        for between in BETWEEN {
+            let (mut joined, mut places) = (String::new(), Vec::new());
+            for (text, between) in texts.iter().zip(between.into_iter().cycle()) {
+                places.push(joined.len()..joined.len() + text.len());
+                joined.extend([*text, between]);
+            }
+            for run in self.folded_runs(&joined) {
+                let is_touched =
+                    |place: &Range<usize>| run.start < place.end && place.start < run.end;
+                let first = places.partition_point(|place| place.end <= run.start);
+                let touched = places[first..].iter().take_while(|place| is_touched(place)).count();
+                if touched > 1 {
+                    spanned[first..first + touched].fill(true);
+                }
+            }
+        }
+        spanned
     }
 
     /// Where values stand in a text whose case does not count.

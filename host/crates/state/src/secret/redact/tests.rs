@@ -291,7 +291,7 @@ fn names_in_lower_case_are_seen_through() {
         let name = name.to_ascii_lowercase();
         assert_eq!(redactor.in_names(&["date", &format!("x-{name}")]), [false, true], "{name}");
         let (first, second) = name.split_at(name.len() / 2);
-        assert!(redactor.spans_field(first, second), "{first}: {second}");
+        assert_eq!(redactor.spanned(&[first, second]), [true, true], "{first}: {second}");
     }
 }
 
@@ -314,7 +314,7 @@ fn texts_whose_case_has_changed_are_seen_through() {
 #[test]
 fn a_value_that_spans_a_field_is_seen() {
     let redactor = redactor(&[("USER", "User7:pa55word-990"), ("PAIR", "left: right-and-more")]);
-    let spans = |name, value| redactor.spans_field(name, value);
+    let spans = |name, value| redactor.spanned(&[name, value]) == [true, true];
     assert!(spans("user7", "pa55word-990"));
     assert!(spans("x-user7", "pa55word-990 and more"));
     assert!(spans("user7:pa55", "word-990"));
@@ -323,6 +323,13 @@ fn a_value_that_spans_a_field_is_seen() {
     assert!(!spans("user8", "pa55word-990"));
     assert!(!spans("date", "user7:pa55word-990"));
     assert!(!spans("user7:pa55word-990", "date"));
+    // Over more than two: a name, what stands there, and the next name; or the other way round.
+    assert_eq!(
+        redactor.spanned(&["date", "x", "user7", "pa55", "word-990", "y"]),
+        [false, false, true, true, true, false]
+    );
+    assert_eq!(redactor.spanned(&["a", "User7:", "pa55w", "ord-990"]), [false, true, true, true]);
+    assert_eq!(redactor.spanned(&["user7:pa55word-990", "b", "c"]), [false; 3]);
 }
 
 /// A number that is too long to be a byte begins no value, however long it goes on.

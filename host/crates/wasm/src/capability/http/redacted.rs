@@ -1,5 +1,6 @@
 //! Responses without secrets in them: head, body and trailers, the body as it comes.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -49,18 +50,18 @@ fn redact_fields(fields: &mut HeaderMap, redactor: &Redactor) {
     let mut values = before.clone();
     redactor.parts(&mut values);
     let mut hidden = redactor.in_names(&names.iter().map(HeaderName::as_str).collect::<Vec<_>>());
-    // One that begins in a name and ends in its value.
-    for ((name, value), hidden) in names.iter().zip(&mut values).zip(&mut hidden) {
-        let text = String::from_utf8_lossy(value);
-        if redactor.spans_field(name.as_str(), &text) {
-            (*hidden, *value) = (true, NAME.into());
-        }
-    }
-    // One that begins in a value and ends in the name of the next field.
-    for place in 1..names.len() {
-        let text = String::from_utf8_lossy(&values[place - 1]);
-        if redactor.spans_field(&text, names[place].as_str()) {
-            (hidden[place], values[place - 1]) = (true, NAME.into());
+    // One that begins in a name or a value, and ends in one that comes later.
+    let texts: Vec<Cow<'_, str>> = names
+        .iter()
+        .zip(&values)
+        .flat_map(|(name, value)| [name.as_str().into(), String::from_utf8_lossy(value)])
+        .collect();
+    let spanned = redactor.spanned(&texts.iter().map(Cow::as_ref).collect::<Vec<_>>());
+    let (of_fields, _) = spanned.as_chunks::<2>();
+    for (place, [in_name, in_value]) in of_fields.iter().enumerate() {
+        hidden[place] |= in_name;
+        if *in_value {
+            values[place] = NAME.into();
         }
     }
     if values == before && !hidden.contains(&true) {
