@@ -23,6 +23,7 @@ mod format;
 mod held;
 mod invalid;
 mod pattern;
+mod reference;
 mod weight;
 
 use std::fmt::{self, Write as _};
@@ -75,7 +76,8 @@ pub struct Schema {
 
 /// Reads a schema from JSON text, within the bounds of `limits`.
 ///
-/// Null and `{}` are read as "an object without declared properties".
+/// Null and `{}` are read as "an object without declared properties". References are written as plain
+/// pointers, where they name an `$anchor` or have the escapes of URLs.
 ///
 /// # Errors
 /// If the text is too long, nested too deeply, or not JSON.
@@ -93,7 +95,10 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Value, SchemaError> {
         Value::Object(members) if members.is_empty() => {
             json!({ "type": "object", "properties": {} })
         }
-        value => value,
+        mut value => {
+            reference::make_plain(&mut value);
+            value
+        }
     })
 }
 

@@ -3,8 +3,6 @@
 //! What is copied is counted before it is copied, in bytes of memory, so that references to one
 //! large definition cannot multiply it. Only keywords that a check looks at are copied.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value, json};
 
 use super::{Expensive, SchemaError};
@@ -41,7 +39,6 @@ pub(super) struct Expanded {
 pub(super) fn expand(root: &Value, limits: &Limits, stop: &Stop) -> Result<Expanded, SchemaError> {
     let mut expansion = Expansion {
         root,
-        anchors: HashMap::new(),
         limits,
         stop,
         nodes: 0,
@@ -51,37 +48,12 @@ pub(super) fn expand(root: &Value, limits: &Limits, stop: &Stop) -> Result<Expan
         path: Vec::new(),
         path_bytes: 0,
     };
-    find_anchors(root, &mut expansion.anchors);
     let node = expansion.node(root, 0)?;
     Ok(Expanded { schema: node.schema, is_exact: node.exact, bytes: expansion.bytes })
 }
 
-/// Finds the schemas below this one that have an `$anchor`; of two with the same, the first counts.
-fn find_anchors<'a>(schema: &'a Value, found: &mut HashMap<&'a str, &'a Value>) {
-    let Value::Object(members) = schema else { return };
-    for (key, value) in members {
-        match value {
-            Value::String(name) if matches!(key.as_str(), "$anchor" | "$dynamicAnchor") => {
-                found.entry(name).or_insert(schema);
-            }
-            Value::Object(schemas)
-                if is_map(key) || matches!(key.as_str(), "$defs" | "definitions") =>
-            {
-                schemas.values().for_each(|schema| find_anchors(schema, found));
-            }
-            Value::Array(schemas) if is_list(key) => {
-                schemas.iter().for_each(|schema| find_anchors(schema, found));
-            }
-            schema if is_one(key) => find_anchors(schema, found),
-            _ => {}
-        }
-    }
-}
-
 struct Expansion<'a> {
     root: &'a Value,
-    /// The schemas that have a name of their own.
-    anchors: HashMap<&'a str, &'a Value>,
     limits: &'a Limits,
     stop: &'a Stop,
     nodes: usize,
@@ -227,11 +199,9 @@ impl<'a> Expansion<'a> {
         };
         // Following it takes time as well.
         self.charge("$ref", KEYWORD_BYTES + target.len() as u64 + self.path_bytes)?;
-        let found = match pointer.is_empty() || pointer.starts_with('/') {
-            true => self.root.pointer(pointer),
-            false => self.anchors.get(pointer).copied(),
-        };
-        let schema = found
+        let schema = self
+            .root
+            .pointer(pointer)
             .filter(|schema| schema.is_object() || schema.is_boolean())
             .ok_or_else(|| SchemaError::Dangling(super::cut(target)))?;
         let is_same = |open: &&&Value| std::ptr::eq(**open, schema);

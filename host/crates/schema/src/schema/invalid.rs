@@ -226,9 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_followed() {
+    fn anchors_and_escaped_pointers_are_followed() {
         for reference in [
             r##""$ref":"#n","$defs":{"x":{"$anchor":"n","required":["b"]}}"##,
+            r##""$ref":"#/$defs/%C3%A9~1~0x","$defs":{"é/~x":{"required":["b"]}}"##,
             r##""$dynamicRef":"#n","properties":{"x":{"$dynamicAnchor":"n","required":["b"]}}"##,
         ] {
             assert_eq!(told(&format!("{{{reference}}}"), "{}"), r#": "b" is a required property"#);
