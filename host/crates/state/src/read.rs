@@ -129,7 +129,7 @@ const LINKS_MAX: usize = 40;
 
 impl Place {
     /// The project of a folder of plugins: the folder that `plugins`, or a link, lies in; or else the
-    /// folder itself, also where it is called so and is a clone of a repository.
+    /// folder itself, also where it is called so and has what a project has: `.git`, or a toolhost.toml.
     ///
     /// # Errors
     /// If it cannot be found.
@@ -143,7 +143,7 @@ impl Place {
                 above
             }
             (Some(_), Some(above)) if is_link => return Place::of_plugins(above),
-            (Some(name), Some(above)) if name == PLUGINS && !folder.join(".git").exists() => above,
+            (Some(name), Some(above)) if name == PLUGINS && !is_project(&folder) => above,
             _ => &folder,
         };
         Ok(Place::Project(fs::canonicalize(project)?))
@@ -339,14 +339,16 @@ impl Opened {
 
 /// The project that a folder lies in, by what lies in that, or as its plugins do.
 fn project_of(folder: &Path) -> Option<&Path> {
-    folder.ancestors().find_map(|above| {
-        let has = |name: &&str| fs::symlink_metadata(above.join(*name)).is_ok();
-        match above.file_name() {
-            _ if OF_PROJECT.iter().any(has) => Some(above),
-            Some(name) if name == PLUGINS => above.parent(),
-            _ => None,
-        }
+    folder.ancestors().find_map(|above| match above.file_name() {
+        _ if is_project(above) => Some(above),
+        Some(name) if name == PLUGINS => above.parent(),
+        _ => None,
     })
+}
+
+/// Tells whether something lies in a folder that lies in a project's.
+fn is_project(folder: &Path) -> bool {
+    OF_PROJECT.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
 }
 
 fn named(path: &Path, problem: Problem) -> ReadError {

@@ -67,6 +67,13 @@ fn links_stay_in_their_project() {
         let place = Place::of_plugins(&project.join(written)).expect("a place");
         assert_eq!(place, Place::Project(project.clone()), "{written}");
     }
+    // One that has what a project has is a project of its own.
+    for name in OF_PROJECT {
+        fs::write(plugins.join(name), "").expect("written");
+        let place = Place::of_plugins(&plugins).expect("a place");
+        assert_eq!(place, Place::Project(fs::canonicalize(&plugins).expect("a folder")), "{name}");
+        fs::remove_file(plugins.join(name)).expect("removed");
+    }
     // The user's own folder.
     assert_eq!(read(&Place::Own, &plugins.join("out")), "canary");
 }
