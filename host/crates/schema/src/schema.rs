@@ -24,6 +24,7 @@ mod held;
 mod invalid;
 mod pattern;
 mod reference;
+mod unique;
 mod weight;
 
 use std::fmt::{self, Write as _};
@@ -142,6 +143,9 @@ impl Schema {
                     .dfa_size_limit(PATTERN_MEMORY_BYTES_MAX),
             )
             .should_validate_formats(false)
+            .with_keyword("uniqueItems", |_, value, _| {
+                Ok(Box::new(unique::UniqueItems(*value == true)))
+            })
             .offline()
             .build(&expanded.schema)
             .map_err(|error| invalid::invalid(&error))?;

@@ -29,8 +29,8 @@ const PLACES_BYTES: u64 = 1 << 10;
 const WEIGHT_MAX: u64 = 1_000_000;
 /// Keys of this length count as one step more.
 const KEY_BYTES: u64 = 16;
-/// How often a value is compared or hashed by `uniqueItems`: arrays of up to 16 elements are compared
-/// by pairs, and of larger ones some may have the same hash.
+/// Steps of `uniqueItems` for each value: it is written once, and compared while up to 16 million
+/// elements are sorted.
 const UNIQUE_COMPARED: u64 = 64;
 
 /// Steps of one `multipleOf`.
