@@ -202,9 +202,9 @@ impl Dispatch {
 
     /// Asks the guardrails, a human where a hook wants one, and waits for a permit.
     async fn admit<'a>(&'a self, checked: Checked<'a>) -> Result<Admitted<'a>, Box<Ran<'a>>> {
-        let Checked { mut resolved, arguments, questions } = checked;
+        let Checked { mut resolved, mut arguments, questions } = checked;
         let session = resolved.session;
-        let signature = resolved.signature(&arguments);
+        let signature = resolved.signature(&mut arguments);
         if session.stops_circles() {
             // Whether this one is refused depends on how those before it end.
             resolved.place.reached().await;

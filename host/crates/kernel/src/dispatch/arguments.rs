@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use toolhost_core::json;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::CallError;
 use toolhost_schema::arguments::{self, Read};
@@ -10,8 +11,10 @@ use toolhost_schema::arguments::{self, Read};
 #[derive(Default)]
 pub(super) struct GivenArguments {
     pub(super) text: String,
-    /// Nothing, until the text was read.
+    /// Nothing, until the text was read, and where it takes too much memory to wait with.
     pub(super) value: Map<String, Value>,
+    /// The value was dropped, and is in the text alone.
+    is_dropped: bool,
     /// What was repaired in them, each in one sentence.
     pub(super) repairs: Vec<String>,
 }
@@ -25,7 +28,7 @@ impl GivenArguments {
     /// Reads the text, repairing what can be repaired.
     pub(super) fn read(&mut self, limits: &Limits) -> Result<(), CallError> {
         let Read { value, repairs } = arguments::parse(&self.text, limits)?;
-        self.value = value;
+        (self.value, self.is_dropped) = (value, false);
         if !repairs.is_empty() || self.text.trim().is_empty() {
             self.write();
         }
@@ -38,6 +41,24 @@ impl GivenArguments {
         let coerced = arguments::coerce(&mut self.value, parameters);
         if arguments::leave_out_nulls(&mut self.value, parameters) || coerced {
             self.write();
+        }
+    }
+
+    /// Keeps the text alone.
+    pub(super) fn drop_value(&mut self) {
+        self.value = Map::new();
+        self.is_dropped = true;
+    }
+
+    /// The value, which nobody needs any more.
+    pub(super) fn take_value(&mut self) -> Map<String, Value> {
+        if !std::mem::take(&mut self.is_dropped) {
+            return std::mem::take(&mut self.value);
+        }
+        // It was written from a value, or read as one.
+        match json::read(&self.text) {
+            Ok(Value::Object(value)) => value,
+            _ => Map::new(),
         }
     }
 

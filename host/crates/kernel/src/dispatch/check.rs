@@ -21,6 +21,9 @@ use toolhost_core::text;
 use toolhost_core::tool::{Call, CallError, Code, ToolOutput};
 use toolhost_schema::arguments;
 
+/// Values that a call keeps as such while it waits, beside their text.
+const WAITING_NODES_MAX: u64 = 10_000;
+
 impl Dispatch {
     /// Refuses arguments that break the tool's schema.
     pub(super) async fn check_arguments(
@@ -35,12 +38,17 @@ impl Dispatch {
         let spec = entry.tool.spec();
         let mut size = Size::of_members(&given.value);
         size.nodes += 1;
-        let value = Value::Object(std::mem::take(&mut given.value));
-        let check = GivenValue { text: &given.text, value: Some(&value), size };
+        // A large one takes many times the memory of its text, which is enough to wait with.
+        let is_kept = size.nodes <= WAITING_NODES_MAX;
+        let value = is_kept.then(|| Value::Object(std::mem::take(&mut given.value)));
+        if !is_kept {
+            given.drop_value();
+        }
+        let check = GivenValue { text: &given.text, value: value.as_ref(), size };
         let (who, schema, source) = (entry.who(), &entry.parameters, &spec.parameters);
         let checking = self.checker.check(who, schema, source, check, deadline);
         let checked = tokio::time::timeout_at(deadline.into(), checking).await;
-        if let Value::Object(value) = value {
+        if let Some(Value::Object(value)) = value {
             given.value = value;
         }
         let error = match checked {

@@ -65,14 +65,14 @@ impl<'a> Resolved<'a> {
         self.entry.tool.spec().name.as_str()
     }
 
-    /// Which call it is to the guardrails.
-    pub(super) fn signature(&self, arguments: &GivenArguments) -> Option<Signature<'a>> {
-        self.session.signature(self.tool(), &arguments.value)
+    /// Which call it is to the guardrails. From here on the arguments are text alone.
+    pub(super) fn signature(&self, arguments: &mut GivenArguments) -> Option<Signature<'a>> {
+        self.session.signature(self.tool(), &arguments.take_value())
     }
 
     /// Ends the call before it has run; guardrails count it.
-    pub(super) fn refused(self, arguments: GivenArguments, error: CallError) -> Box<Ran<'a>> {
-        let signature = self.signature(&arguments);
+    pub(super) fn refused(self, mut arguments: GivenArguments, error: CallError) -> Box<Ran<'a>> {
+        let signature = self.signature(&mut arguments);
         Box::new(Ran { resolved: self, arguments, signature, result: Err(error) })
     }
 }
