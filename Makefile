@@ -6,6 +6,8 @@ RUNNERS := $(TARGET)/release/runners
 # What builds components of Python and JavaScript is installed here, once for everything.
 TOOLS := $(abspath $(TARGET))/tools
 DATA := host/data/toolsets.json
+# Tests share what is compiled of other people's crates with `make run`, and nothing else.
+TEST := --release --config .cargo/test.toml --config 'build.build-dir="$(abspath $(TARGET))"' --target-dir $(abspath $(TARGET))/tests
 # Bundled plugins that are scripts.
 SCRIPTS := plugins/csv-query plugins/html-to-markdown
 
@@ -35,7 +37,7 @@ test:
 	@sh plugins/setup.sh rust python javascript
 	sh sdk/python/test.sh $(TOOLS)/python
 	sh sdk/javascript/test.sh $(TOOLS)/javascript
-	cargo test --workspace
+	cargo test --workspace $(TEST)
 	cd plugins && CARGO_TARGET_DIR=$(abspath $(TARGET))/plugins cargo test --workspace
 
 install:

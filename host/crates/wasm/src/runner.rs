@@ -203,10 +203,12 @@ impl Runners {
     }
 }
 
-/// The state of a runner and of its record.
+/// The state of a runner, of its record, and of their folder, which others may come to write in.
 fn stamps(path: &Path) -> Vec<Stamp> {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    vec![script::stamp(path), script::stamp(&record_of(&real))]
+    let folder = real.parent().map(script::stamp_of_file);
+    let files = [script::stamp(path), script::stamp(&record_of(&real))];
+    files.into_iter().chain(folder).collect()
 }
 
 #[cfg(test)]

@@ -181,22 +181,34 @@ pub struct Stamp(Vec<(String, [i64; 6])>);
 /// as nothing was written. Empty where nothing can be read.
 pub fn stamp(path: &Path) -> Stamp {
     let files = match path.is_dir() {
-        true => modules(path, usize::MAX).unwrap_or_default(),
+        true => {
+            let mut files = modules(path, usize::MAX).unwrap_or_default();
+            // Main files of other languages: with two of them the folder is no script.
+            let others = mains(path).into_iter().skip(1);
+            files.extend(others.map(|(name, _)| FoundModule { path: path.join(&name), name }));
+            files
+        }
         false => vec![FoundModule { name: String::new(), path: path.to_owned() }],
     };
-    let of_file = |found: FoundModule| {
-        let metadata = fs::metadata(&found.path).ok()?;
-        let known = [
-            metadata.dev().cast_signed(),
-            metadata.ino().cast_signed(),
-            metadata.len().cast_signed(),
-            metadata.mtime(),
-            metadata.mtime_nsec(),
-            metadata.ctime_nsec() ^ metadata.ctime(),
-        ];
-        Some((found.name, known))
-    };
-    Stamp(files.into_iter().filter_map(of_file).collect())
+    let known = |found: FoundModule| Some((found.name, known(&found.path)?));
+    Stamp(files.into_iter().filter_map(known).collect())
+}
+
+/// What the file system knows of a file or folder itself, without what is in it.
+pub(super) fn stamp_of_file(path: &Path) -> Stamp {
+    Stamp(known(path).map(|known| (String::new(), known)).into_iter().collect())
+}
+
+fn known(path: &Path) -> Option<[i64; 6]> {
+    let metadata = fs::metadata(path).ok()?;
+    Some([
+        metadata.dev().cast_signed(),
+        metadata.ino().cast_signed(),
+        metadata.len().cast_signed(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime_nsec() ^ metadata.ctime(),
+    ])
 }
 
 /// Tells whether a folder of this name within the folder of a script holds no modules of it.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, Registration, SourceId, ToolName, ToolSpec};
 use toolhost_policy::toolset;
 
@@ -155,8 +156,9 @@ fn reserved(claim: &Claim<'_>) -> Option<String> {
 
 /// Decides whether `claimant` replaces `holder`, or why not.
 fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), String> {
-    let (name, owner, other) = (claimant.name, holder.source, claimant.source);
-    if owner == other {
+    let name = claimant.name;
+    let (owner, other) = told_apart(holder.source, claimant.source);
+    if holder.source == claimant.source {
         return Err(match holder.name == name {
             true => format!("{other} declares `{name}` twice; rename one of the two"),
             false => format!(
@@ -193,7 +195,7 @@ fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), 
         ));
     }
     if !claimant.may_override() {
-        let key = config_key(other);
+        let key = config_key(claimant.source);
         tracing::error!("{other} may not replace `{name}` of {owner}: set {key} in toolhost.toml");
         return Err(format!(
             "{other} asks to replace `{name}` of {owner}; to let it, set {key} in toolhost.toml"
@@ -206,6 +208,21 @@ fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), 
     }
     tracing::info!("{other} replaces `{name}` of {owner}, as the operator allows");
     Ok(())
+}
+
+/// What two sources are called beside each other: with their folders, where the ids are the same.
+fn told_apart(one: &SourceId, other: &SourceId) -> (String, String) {
+    let [said, also] = [one, other].map(ToString::to_string);
+    if one == other || said != also {
+        return (said, also);
+    }
+    let with_folder = |source: &SourceId| match source {
+        SourceId::Plugin { folder, .. } if !folder.as_os_str().is_empty() => {
+            format!("{source} of {}", text::one_line(&folder.display().to_string()))
+        }
+        _ => source.to_string(),
+    };
+    (with_folder(one), with_folder(other))
 }
 
 fn config_key(source: &SourceId) -> String {
