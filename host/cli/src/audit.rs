@@ -14,7 +14,7 @@ use super::ui::{self, Ui};
 use selected::{Changes, SelectedLines};
 use toolhost_core::text;
 use toolhost_state::audit::{
-    self, Audit, AuditSettings, Damage, Head, Part, Problem, Record, Verified,
+    self, Audit, AuditSettings, Damage, Head, LogProblem, Part, Record, Verified,
 };
 use toolhost_state::config::Config;
 
@@ -281,14 +281,14 @@ fn verify(ui: &Ui, parts: Vec<Part>) -> Result<(), Failure> {
     };
     let Verified { records, chains, files, gaps, lost, problem_count, .. } = found;
     if ui.json {
-        let problem = |Problem { file, line, what }: &Problem| json!({ "file": file, "line": line, "what": what });
+        let problem = |LogProblem { file, line, what }: &LogProblem| json!({ "file": file, "line": line, "what": what });
         ui.json(&json!({
             "ok": problem_count == 0, "records": records, "chains": chains, "files": files,
             "head": head, "gaps": gaps, "lost": lost, "problem_count": problem_count,
             "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
         }))?;
     } else {
-        for Problem { file, line, what } in &found.problems {
+        for LogProblem { file, line, what } in &found.problems {
             ui.line(&format!("{file}:{line}: {what}"))?;
         }
         let of = format!("{records} records of {chains} chains in {files} files");

@@ -21,7 +21,7 @@ use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability;
 use toolhost_sources::folder;
 use toolhost_sources::reload;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::LockError;
 use toolhost_wasm::Candidate;
 
@@ -198,7 +198,7 @@ async fn folder(
             id: built.id.clone(),
             folder: request.out.clone(),
             path: built.path,
-            place: Place::Own,
+            place: ReadScope::Own,
         };
         let name = format!("{} of {}", built.id, folder.display());
         CheckTarget { name, candidate, _built: None }

@@ -25,7 +25,7 @@ use toolhost_sources::reload::Gate;
 use toolhost_sources::watcher::Watcher;
 use toolhost_state::audit::{self, Follower};
 use toolhost_wasm::script;
-use work::{Stamps, Work};
+use work::{DevSource, Stamps};
 
 /// How often the audit log is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -99,7 +99,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &DevArguments) -> Resul
     }
     let home = Home::from_environment()?;
     let source = source::read(&given.source)?;
-    let work = Work::new(&home, source, given.out.as_deref(), given.component)?;
+    let work = DevSource::new(&home, source, given.out.as_deref(), given.component)?;
     if let Some(place) = work.elsewhere() {
         ui.line(&place)?;
     }
@@ -165,7 +165,7 @@ fn folders(home: &Home, global: &Global, out: &Path) -> Vec<PathBuf> {
 async fn develop(
     ui: &Ui,
     home: &Home,
-    mut work: Work,
+    mut work: DevSource,
     settings: HostSettings,
     calls: Vec<(String, String)>,
     once: bool,
@@ -218,7 +218,7 @@ async fn develop(
 
 /// The state of the source's files once nobody writes them any more: an editor may empty a file
 /// before it writes it.
-async fn settled(watcher: &Watcher, work: &Work) -> Stamps {
+async fn settled(watcher: &Watcher, work: &DevSource) -> Stamps {
     let start = Instant::now();
     let mut known = work.stamp();
     loop {
@@ -237,7 +237,7 @@ async fn settled(watcher: &Watcher, work: &Work) -> Stamps {
 async fn load(
     ui: &Ui,
     home: &Home,
-    work: &mut Work,
+    work: &mut DevSource,
     host: &Host,
     told: &mut Told,
 ) -> Result<bool, Failure> {

@@ -22,7 +22,7 @@ use toolhost_core::tool::{PluginAddress, PluginId, SourceId};
 use toolhost_policy::capability::{self, Access, DirGrant, Grants, Kind};
 use toolhost_sources::folder;
 use toolhost_sources::reload::{self, Trusted};
-use toolhost_state::audit::{Event, Granted};
+use toolhost_state::audit::{Event, GrantEvent};
 use toolhost_state::trust_store::Agreed;
 use toolhost_wasm::{self as plugin, Loaded};
 
@@ -177,7 +177,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         Ok(())
     })?;
     let folder = address.folder().map(Path::to_owned);
-    home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
+    home.audit(&settings.config).note(Event::Grant(Box::new(GrantEvent {
         what: format!("plugin:{}", address.id),
         folder: folder.clone(),
         digest: Some(digest.clone()),
@@ -294,7 +294,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
         GrantTarget::Id(id) => (id, None),
     };
     if count > 0 || was_trusted {
-        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(GrantEvent {
             what: format!("plugin:{id}"),
             folder: folder.clone(),
             digest: None,

@@ -25,7 +25,7 @@ use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::Renewed;
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::{self, Config};
-use toolhost_state::read::{self, Place, Problem, ReadError};
+use toolhost_state::read::{self, FileProblem, ReadError, ReadScope};
 use toolhost_state::secret::{Keyring, SECRETS_FILE, SecretStore};
 use toolhost_state::trust_store::{self, LockError};
 use toolhost_wasm::script::Language;
@@ -435,9 +435,9 @@ pub(super) fn read_project(file: &Path) -> Result<Option<String>, String> {
         Ok(folder) => folder,
         Err(error) => return Err(format!("its folder cannot be read: {error}")),
     };
-    match Place::Project(folder).text(file, PROJECT_BYTES_MAX) {
+    match ReadScope::Project(folder).text(file, PROJECT_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
-        Err(ReadError { problem: Problem::Absent(_), .. }) => Ok(None),
+        Err(ReadError { problem: FileProblem::Absent(_), .. }) => Ok(None),
         Err(ReadError { problem, .. }) => Err(format!("it {problem}")),
     }
 }

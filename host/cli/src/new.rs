@@ -16,7 +16,7 @@ use toolhost_author::{
 use toolhost_core::text;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::reload;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::{self, Consent};
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
@@ -110,7 +110,7 @@ pub(super) fn stays_in_project(
 ) -> Result<(), Failure> {
     let own = home.map(Home::folders).unwrap_or_default();
     // Of the way to what is to be made there.
-    let leads_out = Place::of_links(&own, &into.join("new"));
+    let leads_out = ReadScope::of_links(&own, &into.join("new"));
     let leads_out = leads_out.map_err(|error| Failure::usage(error.to_string()))?;
     if leads_out.is_none() {
         return Ok(());

@@ -16,7 +16,7 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::{self, Consent, Lock, LockError};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -257,7 +257,7 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
 /// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,
 /// and leaves nothing out of it but itself.
 fn is_workspace(manifest: &Path, is_own: bool) -> bool {
-    let text = Place::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
+    let text = ReadScope::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
     config::has_workspace(&text, is_own)
 }
 

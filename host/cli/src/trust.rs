@@ -19,9 +19,9 @@ use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, SourceId};
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::{self, Ready, SourceStatus, Trusted};
-use toolhost_state::audit::{self, Event, Granted};
+use toolhost_state::audit::{self, Event, GrantEvent};
 use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
-use toolhost_state::trust_store::{self, Agreed, Lock, Project, Server};
+use toolhost_state::trust_store::{self, Agreed, Lock, Server, TrustedProject};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
@@ -182,7 +182,7 @@ pub(super) fn forget(
         }
         TrustTarget::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
     };
-    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(GrantEvent {
         what: what.clone(),
         folder: None,
         digest: None,
@@ -329,7 +329,7 @@ async fn project(
         .iter()
         .filter_map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
         .collect();
-    let record = Project::of(folder, digest.clone());
+    let record = TrustedProject::of(folder, digest.clone());
     decide(home, global, &settings.config.limits, |books| {
         for (status, _) in &ready {
             // What an id was given before is whose it was, and not the project's.
@@ -409,7 +409,7 @@ fn note(
 ) {
     let audit = home.audit(config);
     for (what, folder, digest) in trusted {
-        audit.note(audit::Trusted { what, folder, digest, by: "cli" });
+        audit.note(audit::TrustEvent { what, folder, digest, by: "cli" });
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::home::Home;
 use super::super::source;
 use super::super::trust;
 use super::super::ui::Ui;
-use super::work::Work;
+use super::work::DevSource;
 use crate::loaded_anew;
 use toolhost as host;
 use toolhost::{HostSettings, SourceStatus};
@@ -25,7 +25,7 @@ pub(super) fn may_be_put(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    work: &Work,
+    work: &DevSource,
     yes: bool,
 ) -> Result<(), Failure> {
     let Some(there) = There::of(home, global, work)? else { return Ok(()) };
@@ -45,7 +45,7 @@ pub(super) async fn in_place(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    work: &Work,
+    work: &DevSource,
     yes: bool,
 ) -> Result<Option<OwnSource>, Failure> {
     let Some(path) = work.in_place() else { return Ok(None) };
@@ -97,7 +97,7 @@ struct There {
 }
 
 impl There {
-    fn of(home: &Home, global: &Global, work: &Work) -> Result<Option<There>, Failure> {
+    fn of(home: &Home, global: &Global, work: &DevSource) -> Result<Option<There>, Failure> {
         let Ok(id) = PluginId::from_stem(&script::stem(work.source())) else { return Ok(None) };
         let remembered = home.remembered().map_err(unusable)?;
         let known = remembered.lock().plugin(work.out(), id.as_str());

@@ -11,7 +11,7 @@ use toolhost_core::tool::Reason;
 
 /// What a component shows from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Surface {
+pub(super) struct ComponentSurface {
     pub(super) imports: Vec<String>,
     pub(super) exports: Vec<String>,
     pub(super) toolchain: Toolchain,
@@ -90,7 +90,7 @@ impl fmt::Display for ContractError {
 impl std::error::Error for ContractError {}
 
 /// Reads off bytes what they show as a component.
-pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
+pub(super) fn read(bytes: &[u8]) -> Result<ComponentSurface, ContractError> {
     check_magic(bytes)?;
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut toolchain = Toolchain::default();
@@ -123,7 +123,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
         }
     }
     toolchain.finish(&imports);
-    Ok(Surface { imports, exports, toolchain })
+    Ok(ComponentSurface { imports, exports, toolchain })
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), ContractError> {

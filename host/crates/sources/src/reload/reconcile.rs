@@ -7,7 +7,7 @@ use super::fail_closed::Guards;
 use super::persist::{self, NewBuild, Seen};
 use super::source::Source;
 use super::supervisor::Parts;
-use super::trust_policy::{Case, Judged, Verdict};
+use super::trust_policy::{Case, Judged, TrustVerdict};
 use super::{Pending, Ready, SourceStatus, whose};
 use crate::driver::{Failed, Fingerprint, LoadedSource, Location, Phase};
 use crate::remembered::Remembered;
@@ -381,7 +381,7 @@ fn authorise(
     }
     let mut pending: Vec<String> =
         settings.grants.all().into_iter().map(|(_, what): (Kind, String)| what).collect();
-    if judged.verdict != Verdict::Free {
+    if judged.verdict != TrustVerdict::Free {
         // What waits says so itself.
         pending.clear();
     }

@@ -15,7 +15,7 @@ use super::build::Build;
 use super::source::Source;
 use super::supervisor::Supervisor;
 use super::trust_policy::Case;
-use crate::driver::{Driver, Job, Listed, Recorded, Serving, Wanted, is_own};
+use crate::driver::{Driver, Job, Recorded, RecordedTools, Serving, Wanted, is_own};
 use toolhost_core::tool::{
     CallError, Code, Invocation, Origin, Registration, SourceId, Tool, ToolOutput, ToolSpec,
 };
@@ -28,7 +28,7 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    fn new((digest, tools): Listed) -> Recalled {
+    fn new((digest, tools): RecordedTools) -> Recalled {
         let tool = |spec| Arc::new(RecalledTool(spec)) as Arc<dyn Tool>;
         Recalled { digest, tools: tools.into_iter().map(tool).collect() }
     }
