@@ -186,7 +186,7 @@ fn show(
             print_output(ui, output)?;
         }
         Err(error) => {
-            let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
+            let message = text::without_error_mark(&error.message);
             ui.line(&format!("\nThe tool gave no answer [{}]: {message}", error.code))?;
         }
     }
