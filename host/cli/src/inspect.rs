@@ -137,7 +137,7 @@ impl<'a> Inspected<'a> {
             },
             "exports": facts.exports,
             "tools": self.tools.iter().map(|(spec, tokens)| tool_json(spec, *tokens)).collect::<Vec<_>>(),
-            "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason })).collect::<Vec<_>>(),
+            "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason.to_string() })).collect::<Vec<_>>(),
             "extensions": facts.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
             "tokens": self.tokens(),

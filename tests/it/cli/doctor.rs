@@ -98,7 +98,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
         plugins/other.wasm  plugin:other  DIGEST......  live
 
         Left out:
-          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy and may not; set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
           plugin:other `terminal`: `terminal` is the name of a core tool; rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
 
         Broken: 2 tools are left out.

@@ -201,7 +201,7 @@ fn explain_says_who_has_the_name() {
               file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
-              rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+              rejected: plugin:other asks to replace `json_query` of plugin:copy and may not; set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
               asks for: nothing
               granted: nothing
 

@@ -112,7 +112,11 @@ impl Inspected<'_> {
             ui.line("\nLeft out:")?;
         }
         for rejection in &self.report.rejected {
-            ui.line(&format!("  {}: {}", shown(&rejection.tool), shown(&rejection.reason)))?;
+            ui.line(&format!(
+                "  {}: {}",
+                shown(&rejection.tool),
+                shown(&rejection.reason.to_string())
+            ))?;
         }
         let extensions = &self.loaded.facts.extensions;
         if !extensions.is_empty() {
