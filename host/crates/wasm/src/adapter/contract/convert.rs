@@ -96,7 +96,8 @@ fn registration(
         let given = registration.extensions.len();
         return nonsense(format!("{given} extensions; allowed are {EXTENSIONS_MAX}"));
     }
-    extensions_fit(&registration.extensions).map_err(LoadError::Nonsense)?;
+    let nonsensical = |reason: Reason| LoadError::Nonsense(reason.to_string());
+    extensions_fit(&registration.extensions).map_err(nonsensical)?;
     let too_large = |need: &&types::Need| {
         need.value.len() > NEED_BYTES_MAX
             || need.kind.len() > NEED_KIND_BYTES_MAX
