@@ -28,7 +28,7 @@ use toolhost_wasm::Candidate;
 /// Main files of a plugin that is a folder of scripts.
 const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
 
-/// Checks a plugin before others get it: descriptions and schemas, needs and imports, and its
+/// Checks a plugin before you share it: descriptions and schemas, needs and imports, and its
 /// examples, which are run.
 ///
 /// It runs with nothing granted, in an empty directory; an example that cannot work so is skipped,

@@ -39,14 +39,14 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Builds a plugin and loads it, again whenever its source is saved.
 ///
 /// SOURCE is a folder with Cargo.toml, or a script: its folder or its file. The plugin goes into a
-/// plugins folder, so every host that scans that (`toolhost serve`, say) has it at once. A build
-/// that fails takes nothing away: the compiler's errors are shown as they are, and the build before
-/// keeps serving. So does a build whose examples give something else than they expect.
+/// plugins folder, so every host that scans that (`toolhost serve`, say) has it at once. A failed
+/// build changes nothing: the compiler's errors are shown as they are, and the build before keeps
+/// serving. So it does when the examples of a build do not give what they expect.
 ///
 /// What is shown: each build and load with its time, what has changed and whether that breaks
 /// calls, calls of the plugin by any host as they come (on a terminal also in sum), and log lines
-/// of those made here. As long as a build is broken, calls are only counted, so that its errors stay
-/// where they are. Ctrl-C ends it; the plugin stays.
+/// of those made here. While a build is broken, calls are only counted, so that its errors stay in
+/// view. Ctrl-C ends it; the plugin stays.
 ///
 /// If the plugin was granted something, what this command makes of the source is trusted in place of
 /// what was trusted before, once its examples have passed; of a script that lies in a plugins folder

@@ -335,7 +335,7 @@ impl Home {
             Ok(project) => {
                 if project.config.audit != config.audit {
                     ui::error_line(&format!(
-                        "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: whether its calls are recorded is not its business; set it in {}",
+                        "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: a project does not decide whether its calls are recorded; set it in {}",
                         self.config_file.display()
                     ));
                 }
@@ -347,7 +347,7 @@ impl Home {
             }
             // A stranger's file must not keep the user from calling anything.
             Err(error) => ui::error_line(&format!(
-                "warning: the project's {CONFIG_FILE} is ignored: {error}; nothing of it counts, not even what narrows"
+                "warning: the project's {CONFIG_FILE} is ignored: {error}; none of it counts, not even what narrows"
             )),
         }
         Ok(())

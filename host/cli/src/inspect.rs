@@ -26,12 +26,12 @@ use toolhost_schema::schema::{Definition, Format, tokens};
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{LoadError, Loaded};
 
-/// Looks at one file without making it callable: what it asks for first, then the most it could
-/// use, its tools, what in its texts to look at twice, and what its definitions cost.
+/// Inspects one file without making it callable: what it asks for, the most it could use, its
+/// tools, suspicious text, and what its definitions cost.
 ///
-/// The file is compiled and its `register` runs, in a sandbox without any authority. Warnings
-/// name text that a person does not see, or that tells a model what to do; a plugin without any
-/// is not thereby harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
+/// The file is compiled and its `register` runs, in a sandbox without any authority. Warnings name
+/// text that is invisible to a person, or that tells a model what to do. A plugin without warnings
+/// is not proven harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InspectArguments {
     /// The component.

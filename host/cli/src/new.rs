@@ -33,7 +33,7 @@ pub(super) struct NewArguments {
     /// The plugin's id: 1 to 40 characters of a-z 0-9 -, the first a letter.
     name: String,
 
-    /// What it is written in.
+    /// The language to write it in.
     #[arg(long, value_name = "LANGUAGE", value_parser = language_parser())]
     lang: TemplateLanguage,
 

@@ -70,7 +70,7 @@ pub(super) fn read(given: &Path) -> Result<&Path, Failure> {
     }
     let shown = given.display();
     let failure = Failure::usage(format!(
-        "`{shown}` is no path, and a source is named by its path: no name of a plugin builds a folder"
+        "`{shown}` is not a path; a source is named by its path, never by the name of a plugin"
     ));
     Err(failure
         .hint(hint(given).unwrap_or_else(|| format!("name its folder or file, such as ./{shown}"))))
@@ -134,7 +134,7 @@ pub(super) fn may_have_grants(
         return Ok(());
     }
     let what = format!(
-        "what is made of {} comes in place of plugin {words}, and has what that was granted: {}",
+        "what is made of {} replaces plugin {words}, and gets what that was granted: {}",
         source.display(),
         grants.join("; ")
     );

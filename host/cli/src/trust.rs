@@ -27,8 +27,8 @@ use toolhost_wasm::script;
 
 /// Trusts a plugin's present bytes, a project, or an MCP server, once you have looked at it.
 ///
-/// It shows what would be trusted: what a plugin asks for and has been granted, texts of it that
-/// a person should look at, and how it differs from what was trusted before. Then it asks.
+/// It shows what would be trusted: what a plugin asks for and has been granted, text in it that a
+/// person should review, and how it differs from what was trusted before. Then it asks.
 ///
 /// A plugin has what it was granted as long as its bytes are the trusted ones. Of a project, all
 /// plugins are trusted with their present bytes, and its toolhost.toml with its present text:
@@ -193,7 +193,7 @@ pub(super) fn forget(
         return ui.json(&json!({ "revoked": what, "was_trusted": forgotten }));
     }
     ui.line(&match forgotten {
-        true => format!("{what} is trusted no more"),
+        true => format!("{what} is no longer trusted"),
         false => format!("{what} was not trusted"),
     })
 }
@@ -223,7 +223,7 @@ pub(super) fn definition(
     }
     if address.is_some_and(|address| address.folder().is_none()) {
         return Err(Failure::usage(format!(
-            "{} has changed, and is bundled no more",
+            "{} has changed, and is no longer bundled",
             show::name(status)
         ))
         .hint("run the same command again"));

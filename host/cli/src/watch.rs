@@ -33,15 +33,15 @@ const TAIL_BYTES: u64 = 256 << 10;
 ///
 /// It follows the audit log, so it sees the calls of `serve`, of clients and of other terminals
 /// alike, and none if the log is off. Counts and times are those of the last five minutes; P50 and
-/// P99 are the times within which half of the calls, and 99 of a hundred, were over. Plugins are
-/// those that `toolhost list` shows here; RELOADS says how often other bytes of one were loaded.
+/// P99 are the times within which 50% and 99% of the calls ended. Plugins are those that `toolhost
+/// list` shows here; RELOADS counts how often changed bytes of one were loaded.
 ///
 /// Keys: q quits, tab goes to the next pane, up and down move, / filters, r looks at the plugins
 /// again.
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArguments {
-    /// Print a line for each event, as `toolhost audit` does, until it is stopped. So it does
-    /// when stdout is no terminal.
+    /// Print a line for each event, as `toolhost audit` does, until it is stopped. This is the
+    /// default when stdout is no terminal.
     #[arg(long)]
     lines: bool,
 }
@@ -97,7 +97,7 @@ impl WatchSource<'_> {
 
     fn off(&self) -> String {
         format!(
-            "The audit log is off, so no calls can be seen: set `enabled = true` below `[audit]` in {}.",
+            "The audit log is off, so no calls can be seen: set `enabled = true` under `[audit]` in {}.",
             self.home.operators_file(self.global).display()
         )
     }

@@ -155,7 +155,7 @@ fn a_missing_guard_is_broken_and_explained() {
     let output = lab.run(&["doctor"]);
     assert!(output.starts_with("exit 1\n"), "{output}");
     assert!(
-        output.contains("plugin:guard: its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke guard`"),
+        output.contains("plugin:guard: its hooks are missing, so the calls they cover are refused; put it back and grant it again, or run `toolhost revoke guard`"),
         "{output}"
     );
     let output = lab.run(&["explain", "json_query"]);

@@ -77,7 +77,7 @@ fn explain_tells_the_whole_chain() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: none of its toolsets is enabled
+              session: does not have it: none of its toolsets is enabled
               hooks: none
               listed: no: hidden from the model
 
@@ -104,7 +104,7 @@ fn explain_tells_the_whole_chain() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: taken away with `made`
+              session: does not have it: disabled by `made`
               hooks: none
               listed: no: hidden from the model
 
@@ -346,7 +346,7 @@ fn explain_knows_grants_and_hooks() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: taken away with `data` and `all`
+              session: does not have it: disabled by `data` and `all`
               hooks: plugin:fates hears pre-call
               listed: no: hidden from the model
 

@@ -127,9 +127,11 @@ impl There {
         }
         match if yes { Some(true) } else { ui.ask("Trust these bytes?")? } {
             Some(true) => Ok(()),
-            Some(false) => Err(Failure::rejected("nothing is trusted, so nothing is developed")),
+            Some(false) => {
+                Err(Failure::rejected("nothing is trusted, so nothing is built or loaded"))
+            }
             None => Err(Failure::rejected(
-                "nobody can be asked here, so nothing is trusted, and nothing is developed",
+                "nobody can be asked here, so nothing is trusted, and nothing is built or loaded",
             )
             .hint("look at what differs; to trust these bytes, add `--yes`")),
         }

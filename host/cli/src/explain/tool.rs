@@ -95,9 +95,9 @@ fn session(view: &ExplainView<'_>) -> String {
     } else if view.session.has(view.catalog, view.name) {
         "has it".to_owned()
     } else if is_enabled(view) {
-        format!("has it not: taken away with `{}`", disabling.join("` and `"))
+        format!("does not have it: disabled by `{}`", disabling.join("` and `"))
     } else {
-        "has it not: none of its toolsets is enabled".to_owned()
+        "does not have it: none of its toolsets is enabled".to_owned()
     }
 }
 

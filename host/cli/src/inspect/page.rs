@@ -79,7 +79,7 @@ impl Inspected<'_> {
             }
             if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
         };
-        ui.line("\nImports, which are what it could ask for at most:")?;
+        ui.line("\nImports, the most it could ask for:")?;
         ui.line(&format!("  refuses without a grant: {}", words(true)))?;
         ui.line(&format!("  reaches nothing outside: {}", words(false)))?;
         match facts.toolchain.runtime {

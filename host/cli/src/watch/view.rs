@@ -292,7 +292,7 @@ impl WatchView {
             (Some(notice), _) => Some(notice.clone()),
             (None, 0) => None,
             (None, count) => Some(format!(
-                "{count} lines of the audit log are no records; see `toolhost audit verify`"
+                "{count} lines of the audit log are not records; see `toolhost audit verify`"
             )),
         }
     }

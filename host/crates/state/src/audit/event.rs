@@ -127,7 +127,7 @@ pub struct LoadEvent {
 /// What a plugin was granted, or lost.
 #[derive(Clone, Debug)]
 pub struct GrantEvent {
-    /// To what: a plugin, such as `plugin:weather`; or what is trusted no more.
+    /// To what: a plugin, such as `plugin:weather`; or what is no longer trusted.
     pub what: String,
     /// The folder of the plugin; none of what is bundled.
     pub folder: Option<PathBuf>,
