@@ -255,7 +255,7 @@ impl House {
         fs::write(&path, bytes).expect("written");
         let id = PluginId::from_stem("fuzzed").expect("an id");
         let folder = self.folder.path().to_owned();
-        let place = toolhost_state::read::Place::Own;
+        let place = toolhost_state::read::ReadScope::Own;
         let candidate = Candidate { id, folder, path, place };
         let meter = Arc::default();
         let load = self.loader.load(&candidate, &meter);

@@ -3,4 +3,5 @@
 mod bounds;
 mod fuzzing;
 mod layering;
+mod names;
 mod readme;

@@ -57,16 +57,16 @@ pub(crate) struct Bare {
 }
 
 /// A component that is ready to be instantiated.
-pub(crate) struct Ready {
+pub(crate) struct BareComponent {
     engine: Engine,
     pre: bindings::PluginPre<State>,
     limited: bool,
 }
 
 /// Advances the epoch every millisecond, as the host does, until it is dropped.
-pub(crate) struct Clock(Arc<AtomicBool>);
+pub(crate) struct EpochTicker(Arc<AtomicBool>);
 
-impl Drop for Clock {
+impl Drop for EpochTicker {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -90,9 +90,9 @@ impl Bare {
         Bare { engine, linker }
     }
 
-    pub(crate) fn run_clock(&self) -> Clock {
+    pub(crate) fn run_clock(&self) -> EpochTicker {
         let stopped = Arc::new(AtomicBool::new(false));
-        let (engine, clock) = (self.engine.clone(), Clock(Arc::clone(&stopped)));
+        let (engine, clock) = (self.engine.clone(), EpochTicker(Arc::clone(&stopped)));
         std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -102,7 +102,7 @@ impl Bare {
         clock
     }
 
-    pub(crate) fn compile(&self, component: &[u8]) -> Ready {
+    pub(crate) fn compile(&self, component: &[u8]) -> BareComponent {
         self.link(&Component::new(&self.engine, component).expect("a component"))
     }
 
@@ -111,23 +111,23 @@ impl Bare {
     }
 
     #[expect(unsafe_code, reason = "code that this benchmark has just compiled")]
-    pub(crate) fn map(&self, code: &Path) -> Ready {
+    pub(crate) fn map(&self, code: &Path) -> BareComponent {
         // SAFETY: `precompile` wrote the file a moment ago.
         let component = unsafe { Component::deserialize_file(&self.engine, code) };
         self.link(&component.expect("a component"))
     }
 
-    fn link(&self, component: &Component) -> Ready {
+    fn link(&self, component: &Component) -> BareComponent {
         let pre = self.linker.instantiate_pre(component).expect("it links");
         let pre = bindings::PluginPre::new(pre).expect("it fits");
-        Ready { engine: self.engine.clone(), pre, limited: true }
+        BareComponent { engine: self.engine.clone(), pre, limited: true }
     }
 }
 
-impl Ready {
+impl BareComponent {
     /// Without the bound on memory.
-    pub(crate) fn without_limits(self) -> Ready {
-        Ready { limited: false, ..self }
+    pub(crate) fn without_limits(self) -> BareComponent {
+        BareComponent { limited: false, ..self }
     }
 
     pub(crate) async fn register(&self) {

@@ -17,9 +17,9 @@ use toolhost_kernel::registry::Registry;
 
 use crate::table::Table;
 
-struct Named(ToolSpec);
+struct BenchTool(ToolSpec);
 
-impl Tool for Named {
+impl Tool for BenchTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -32,7 +32,7 @@ impl Tool for Named {
 fn tool(name: &str) -> Arc<dyn Tool> {
     let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
     let name = ToolName::new(name).expect(name);
-    Arc::new(Named(ToolSpec::new(name, "bench", "Has a name.", parameters)))
+    Arc::new(BenchTool(ToolSpec::new(name, "bench", "Has a name.", parameters)))
 }
 
 /// A registration of ten tools.

@@ -14,7 +14,7 @@ use super::ui::{self, Ui};
 use selected::{Changes, SelectedLines};
 use toolhost_core::text;
 use toolhost_state::audit::{
-    self, Audit, AuditSettings, Damage, Head, Part, Problem, Record, Verified,
+    self, Audit, AuditSettings, Damage, Head, LogProblem, Part, Record, Verified,
 };
 use toolhost_state::config::Config;
 
@@ -23,15 +23,14 @@ const ENTRIES: usize = 20;
 /// Characters of a digest, for people.
 const DIGEST_CHARS: usize = 12;
 
-/// Shows what was done: calls, denials, grants, trust, and loads of other bytes than before, the
-/// newest last.
+/// Shows what was done: calls, denials, grants, trust, and loads of changed bytes, the newest last.
 ///
-/// These are the last 20 entries, calls before all others where there is not room for all.
-/// A load that changed nothing is no entry.
+/// These are the last 20 entries, calls before all others where not all fit. A load that changed
+/// nothing is no entry.
 ///
-/// The log is on unless `enabled = false` stands below `[audit]` in the operator's
-/// `toolhost.toml`. It has digests of arguments and results, and their beginnings only with
-/// `contents = true`. `toolhost audit verify` tells whether it is as it was written.
+/// The log is on unless `enabled = false` is set under `[audit]` in the operator's `toolhost.toml`.
+/// It has digests of arguments and results, and their beginnings only with `contents = true`.
+/// `toolhost audit verify` checks that nothing in it was changed.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct AuditArguments {
@@ -62,12 +61,12 @@ pub(super) struct AuditArguments {
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
-    /// Tells whether the log is as it was written: that no line was changed, removed, inserted or
-    /// moved. The exit code is 1 if one was.
+    /// Checks that no line of the log was changed, removed, inserted or moved. The exit code is 1
+    /// if one was.
     ///
-    /// What it cannot tell: that the newest lines were cut off while nobody who wrote them goes
-    /// on writing, that lines were added at the end, or that all from some line on was written
-    /// anew. Whoever can write to the folder can do these.
+    /// It cannot detect that the newest lines were cut off after their writer had stopped, that
+    /// lines were added at the end, or that everything from some line on was rewritten. Whoever can
+    /// write to the folder can do these.
     Verify,
 }
 
@@ -102,7 +101,7 @@ pub(super) fn run(ui: &Ui, global: &Global, given: &AuditArguments) -> Result<()
             let ShownLines { entries: 0, records } = show(ui, given, parts)? else { return Ok(()) };
             ui::error_line(&match records {
                 _ if !home.operators_config(global).audit.enabled => format!(
-                    "no entries: the audit log is off; set `enabled = true` below `[audit]` in {}",
+                    "no entries: the audit log is off; set `enabled = true` under `[audit]` in {}",
                     home.operators_file(global).display()
                 ),
                 0 => format!("no entries: the audit log {} is empty", folder.display()),
@@ -281,14 +280,14 @@ fn verify(ui: &Ui, parts: Vec<Part>) -> Result<(), Failure> {
     };
     let Verified { records, chains, files, gaps, lost, problem_count, .. } = found;
     if ui.json {
-        let problem = |Problem { file, line, what }: &Problem| json!({ "file": file, "line": line, "what": what });
+        let problem = |LogProblem { file, line, what }: &LogProblem| json!({ "file": file, "line": line, "what": what });
         ui.json(&json!({
             "ok": problem_count == 0, "records": records, "chains": chains, "files": files,
             "head": head, "gaps": gaps, "lost": lost, "problem_count": problem_count,
             "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
         }))?;
     } else {
-        for Problem { file, line, what } in &found.problems {
+        for LogProblem { file, line, what } in &found.problems {
             ui.line(&format!("{file}:{line}: {what}"))?;
         }
         let of = format!("{records} records of {chains} chains in {files} files");

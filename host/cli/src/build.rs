@@ -15,15 +15,15 @@ use toolhost_state::trust_store;
 ///
 /// SOURCE is a Cargo package, a workspace of several, or a script: a folder with plugin.py,
 /// plugin.js, plugin.mjs or plugin.ts, or a single such file of any name. A script runs without
-/// being built; a component of it is for hosts without a runner, for packages of others, and for
-/// what is too large or too slow to be read anew in each call.
+/// being built; a component of it is for hosts without a runner, for third-party packages, and for
+/// what is too large or too slow to be loaded anew for each call.
 ///
 /// Building runs the code of the source's author as you, outside the sandbox: build scripts, macros,
 /// what a script imports. So it asks first, once for each source, unless `toolhost new` made it or it
 /// lies in a project that you trust.
 ///
 /// Rust's toolchain and Node.js are looked for along PATH; what else scripts take is where `make`
-/// put it. Nothing is installed: what is missing is said, with the command that installs it.
+/// put it. Nothing is installed: what is missing is named, with the command that installs it.
 #[derive(Debug, clap::Args)]
 pub(super) struct BuildArguments {
     /// A folder with Cargo.toml or the main file of a script; or a script's file. A path: `./json`.

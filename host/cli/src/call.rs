@@ -25,10 +25,10 @@ pub(super) use given::text as read_text;
 /// Calls one tool and prints its answer.
 ///
 /// Text and JSON are printed as they are, except that control characters are escaped; `--json`
-/// prints the whole outcome. Pictures and sounds are named; `--json` has their bytes.
+/// prints the whole outcome. Images and audio are only named; `--json` has their bytes.
 ///
-/// With `--batch FILE` the calls share a session: neighbours that cannot get in each other's way run
-/// side by side, and large results are kept for `result_read`. The exit code is that of the worst
+/// With `--batch FILE` the calls share a session: adjacent calls that cannot interfere run in
+/// parallel, and large results are kept for `result_read`. The exit code is that of the worst
 /// outcome.
 #[derive(Debug, clap::Args)]
 pub(super) struct CallArguments {

@@ -21,14 +21,14 @@ use toolhost_core::tool::{PluginAddress, PluginId};
 use toolhost_policy::capability;
 use toolhost_sources::folder;
 use toolhost_sources::reload;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::LockError;
 use toolhost_wasm::Candidate;
 
 /// Main files of a plugin that is a folder of scripts.
 const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
 
-/// Checks a plugin before others get it: descriptions and schemas, needs and imports, and its
+/// Checks a plugin before you share it: descriptions and schemas, needs and imports, and its
 /// examples, which are run.
 ///
 /// It runs with nothing granted, in an empty directory; an example that cannot work so is skipped,
@@ -198,7 +198,7 @@ async fn folder(
             id: built.id.clone(),
             folder: request.out.clone(),
             path: built.path,
-            place: Place::Own,
+            place: ReadScope::Own,
         };
         let name = format!("{} of {}", built.id, folder.display());
         CheckTarget { name, candidate, _built: None }

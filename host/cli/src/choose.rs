@@ -16,7 +16,7 @@ use toolhost_sources::folder::{self, Folder};
 use toolhost_sources::reload;
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::Config;
-use toolhost_state::read::Problem;
+use toolhost_state::read::FileProblem;
 use toolhost_wasm::script;
 use toolhost_wasm::{self as plugin, Candidate};
 
@@ -249,7 +249,7 @@ impl<'a> Chooser<'a> {
             let place = place.map_err(unreadable)?;
             place
                 .real(&folder)
-                .map_err(|_| Failure::usage(format!("{what} {}", Problem::LeadsOut)))?;
+                .map_err(|_| Failure::usage(format!("{what} {}", FileProblem::LeadsOut)))?;
             let file = Candidate { id, folder, path, place };
             return Ok(Choice { address: self.address_of(&file), file: Some(file) });
         }

@@ -98,7 +98,7 @@ impl Books {
         self.rewrite(&plugin.id)?;
         let is_known = self.trusts(plugin, digest);
         if plugin.folder().is_none() && !is_known {
-            return Err(Failure::usage(format!("{place} has changed, and is bundled no more"))
+            return Err(Failure::usage(format!("{place} has changed, and is no longer bundled"))
                 .hint("run the same command again"));
         }
         if !is_known && is_suspect {

@@ -25,7 +25,7 @@ use toolhost_sources::reload::Gate;
 use toolhost_sources::watcher::Watcher;
 use toolhost_state::audit::{self, Follower};
 use toolhost_wasm::script;
-use work::{Stamps, Work};
+use work::{DevSource, Stamps};
 
 /// How often the audit log is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -39,14 +39,14 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Builds a plugin and loads it, again whenever its source is saved.
 ///
 /// SOURCE is a folder with Cargo.toml, or a script: its folder or its file. The plugin goes into a
-/// plugins folder, so every host that scans that (`toolhost serve`, say) has it at once. A build
-/// that fails takes nothing away: the compiler's errors are shown as they are, and the build before
-/// keeps serving. So does a build whose examples give something else than they expect.
+/// plugins folder, so every host that scans that (`toolhost serve`, say) has it at once. A failed
+/// build changes nothing: the compiler's errors are shown as they are, and the build before keeps
+/// serving. So it does when the examples of a build do not give what they expect.
 ///
 /// What is shown: each build and load with its time, what has changed and whether that breaks
 /// calls, calls of the plugin by any host as they come (on a terminal also in sum), and log lines
-/// of those made here. As long as a build is broken, calls are only counted, so that its errors stay
-/// where they are. Ctrl-C ends it; the plugin stays.
+/// of those made here. While a build is broken, calls are only counted, so that its errors stay in
+/// view. Ctrl-C ends it; the plugin stays.
 ///
 /// If the plugin was granted something, what this command makes of the source is trusted in place of
 /// what was trusted before, once its examples have passed; of a script that lies in a plugins folder
@@ -99,7 +99,7 @@ pub(super) async fn run(ui: &Ui, global: &Global, given: &DevArguments) -> Resul
     }
     let home = Home::from_environment()?;
     let source = source::read(&given.source)?;
-    let work = Work::new(&home, source, given.out.as_deref(), given.component)?;
+    let work = DevSource::new(&home, source, given.out.as_deref(), given.component)?;
     if let Some(place) = work.elsewhere() {
         ui.line(&place)?;
     }
@@ -165,7 +165,7 @@ fn folders(home: &Home, global: &Global, out: &Path) -> Vec<PathBuf> {
 async fn develop(
     ui: &Ui,
     home: &Home,
-    mut work: Work,
+    mut work: DevSource,
     settings: HostSettings,
     calls: Vec<(String, String)>,
     once: bool,
@@ -218,7 +218,7 @@ async fn develop(
 
 /// The state of the source's files once nobody writes them any more: an editor may empty a file
 /// before it writes it.
-async fn settled(watcher: &Watcher, work: &Work) -> Stamps {
+async fn settled(watcher: &Watcher, work: &DevSource) -> Stamps {
     let start = Instant::now();
     let mut known = work.stamp();
     loop {
@@ -237,7 +237,7 @@ async fn settled(watcher: &Watcher, work: &Work) -> Stamps {
 async fn load(
     ui: &Ui,
     home: &Home,
-    work: &mut Work,
+    work: &mut DevSource,
     host: &Host,
     told: &mut Told,
 ) -> Result<bool, Failure> {

@@ -25,7 +25,7 @@ use toolhost_state::config::Config;
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{self as plugin, RUNNER_REPAIR};
 
-/// Says how this toolhost is set up, what is wrong with it, and how to repair that.
+/// Shows how this toolhost is set up, what is wrong with it, and how to fix that.
 ///
 /// It ends with exit code 1 if something enabled is broken: a source that does not load, a
 /// tool that was left out, cannot work at present or is quarantined, or a grant that gives nothing. With `--enable`,
@@ -331,7 +331,7 @@ fn missing_guards(config: &Config, sources: &[SourceStatus], catalog: &Catalog) 
     };
     let problem = |source: &SourceId| {
         let reason = format!(
-            "its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke {}`",
+            "its hooks are missing, so the calls they cover are refused; put it back and grant it again, or run `toolhost revoke {}`",
             words(source)
         );
         Problem::new(source.to_string(), reason)

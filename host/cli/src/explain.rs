@@ -22,9 +22,8 @@ mod tool;
 /// Characters of an unknown name that are echoed.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Tells why a tool is listed or not: from its source over its name, toolset, requirements and
-/// authority to the session; and ends with what to change. Of a toolset, a plugin or an MCP server
-/// it tells what there is to know.
+/// Explains why a tool is listed or not: step by step from its source to the session; ends with
+/// what to change. Of a toolset, a plugin or an MCP server it shows all that is known.
 ///
 /// `--enable`, `--disable` and `--platform` say which session is meant; without them it has
 /// every tool.

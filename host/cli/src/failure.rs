@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::ui;
 use toolhost::{InspectError, StartError};
+use toolhost_core::text;
 use toolhost_core::tool::{CallError, Class, Code};
 use toolhost_wasm::LoadError;
 
@@ -128,7 +129,7 @@ impl Failure {
             Class::Fault => FailureKind::Fault,
         };
         // The mark is for models; a person sees the code.
-        let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
+        let message = text::without_error_mark(&error.message);
         let mut failure = Failure::new(kind, message);
         failure.code = Some(error.code);
         failure

@@ -22,7 +22,7 @@ use toolhost_core::tool::{PluginAddress, PluginId, SourceId};
 use toolhost_policy::capability::{self, Access, DirGrant, Grants, Kind};
 use toolhost_sources::folder;
 use toolhost_sources::reload::{self, Trusted};
-use toolhost_state::audit::{Event, Granted};
+use toolhost_state::audit::{Event, GrantEvent};
 use toolhost_state::trust_store::Agreed;
 use toolhost_wasm::{self as plugin, Loaded};
 
@@ -33,9 +33,9 @@ const ASKED_SHOWN_MAX: usize = 10;
 ///
 /// The grant is written to the operator's `toolhost.toml`, to the table of this plugin: its folder
 /// and its id, such as `[plugins."/home/me/project/plugins/notes"]`, or `[plugins."bundled/json"]`.
-/// It holds for the plugin's present bytes: when they change, the new ones wait until `toolhost trust`
-/// or another grant. A plugin of the same id in another folder has nothing of it. A plugin gets of a
-/// grant what it asks for; `toolhost inspect FILE` shows that.
+/// It holds for the plugin's present bytes: when they change, the new ones wait until `toolhost
+/// trust` or another grant. A plugin with the same id in another folder gets none of it. Of a
+/// grant, a plugin gets only what it asks for; `toolhost inspect FILE` shows that.
 #[derive(Debug, clap::Args)]
 pub(super) struct GrantArguments {
     /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
@@ -46,13 +46,13 @@ pub(super) struct GrantArguments {
     #[command(flatten)]
     grants: GrantFlags,
 
-    /// Grant it though the plugin does not ask for it, ahead of a build that does.
+    /// Grant it even though the plugin does not ask for it yet.
     #[arg(long)]
     anyway: bool,
 }
 
-/// Takes back what a plugin was granted: what is named, or else everything and that it is trusted.
-/// Or that a project or an MCP server is trusted.
+/// Revokes what a plugin was granted: what is named, or else everything and its trust. Or the trust
+/// of a project or an MCP server.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArguments {
     /// The plugin's id: its file name without `.wasm`; where several have that, `bundled/ID`,
@@ -177,7 +177,7 @@ pub(super) async fn grant(ui: &Ui, global: &Global, given: &GrantArguments) -> R
         Ok(())
     })?;
     let folder = address.folder().map(Path::to_owned);
-    home.audit(&settings.config).note(Event::Grant(Box::new(Granted {
+    home.audit(&settings.config).note(Event::Grant(Box::new(GrantEvent {
         what: format!("plugin:{}", address.id),
         folder: folder.clone(),
         digest: Some(digest.clone()),
@@ -210,7 +210,7 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
             "plugin:{id} only asks to read that: `--dir {dir}` would give it no more than `ro`"
         ))
         .hint(format!("grant `--dir {}`", capability::quoted(&read.to_string())))
-        .hint("to grant it all the same, ahead of a need, add `--anyway`"));
+        .hint("to grant it all the same, add `--anyway`"));
     }
     let needs = &loaded.registration.needs;
     let kinds: Vec<Kind> = Kind::all().filter(|kind| unasked.has(*kind)).collect();
@@ -237,7 +237,7 @@ fn check_asked(plugin: &PluginAddress, loaded: &Loaded, grants: &Grants) -> Resu
             .take(ASKED_SHOWN_MAX)
             .fold(failure, |failure, need| failure.hint(format!("it asks for {need}"))),
     };
-    Err(failure.hint("to grant it all the same, ahead of a need, add `--anyway`"))
+    Err(failure.hint("to grant it all the same, add `--anyway`"))
 }
 
 /// The grants by their keys.
@@ -268,7 +268,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
     let TrustTarget::Plugin(words) = target else {
         if !chosen.is_empty() {
             return Err(Failure::usage("single grants are taken from plugins only")
-                .hint("without flags, the project or the server is trusted no more"));
+                .hint("without flags, the project or the server is no longer trusted"));
         }
         return trust::forget(ui, &home, global, &target);
     };
@@ -294,7 +294,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
         GrantTarget::Id(id) => (id, None),
     };
     if count > 0 || was_trusted {
-        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+        home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(GrantEvent {
             what: format!("plugin:{id}"),
             folder: folder.clone(),
             digest: None,
@@ -311,7 +311,7 @@ pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Resul
         }));
     }
     ui.line(&match count {
-        0 if was_trusted => format!("plugin:{id} had no grant, and is trusted no more"),
+        0 if was_trusted => format!("plugin:{id} had no grant, and is no longer trusted"),
         0 => format!("plugin:{id} had no grant"),
         count => format!("plugin:{id} has lost {count} grant{}", if count == 1 { "" } else { "s" }),
     })

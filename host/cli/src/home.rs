@@ -25,7 +25,7 @@ use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::Renewed;
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::{self, Config};
-use toolhost_state::read::{self, Place, Problem, ReadError};
+use toolhost_state::read::{self, FileProblem, ReadError, ReadScope};
 use toolhost_state::secret::{Keyring, SECRETS_FILE, SecretStore};
 use toolhost_state::trust_store::{self, LockError};
 use toolhost_wasm::script::Language;
@@ -335,7 +335,7 @@ impl Home {
             Ok(project) => {
                 if project.config.audit != config.audit {
                     ui::error_line(&format!(
-                        "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: whether its calls are recorded is not its business; set it in {}",
+                        "warning: `[audit]` in the project's {CONFIG_FILE} is ignored: a project does not decide whether its calls are recorded; set it in {}",
                         self.config_file.display()
                     ));
                 }
@@ -347,7 +347,7 @@ impl Home {
             }
             // A stranger's file must not keep the user from calling anything.
             Err(error) => ui::error_line(&format!(
-                "warning: the project's {CONFIG_FILE} is ignored: {error}; nothing of it counts, not even what narrows"
+                "warning: the project's {CONFIG_FILE} is ignored: {error}; none of it counts, not even what narrows"
             )),
         }
         Ok(())
@@ -435,9 +435,9 @@ pub(super) fn read_project(file: &Path) -> Result<Option<String>, String> {
         Ok(folder) => folder,
         Err(error) => return Err(format!("its folder cannot be read: {error}")),
     };
-    match Place::Project(folder).text(file, PROJECT_BYTES_MAX) {
+    match ReadScope::Project(folder).text(file, PROJECT_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
-        Err(ReadError { problem: Problem::Absent(_), .. }) => Ok(None),
+        Err(ReadError { problem: FileProblem::Absent(_), .. }) => Ok(None),
         Err(ReadError { problem, .. }) => Err(format!("it {problem}")),
     }
 }

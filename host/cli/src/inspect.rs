@@ -26,12 +26,12 @@ use toolhost_schema::schema::{Definition, Format, tokens};
 use toolhost_wasm::script::Language;
 use toolhost_wasm::{LoadError, Loaded};
 
-/// Looks at one file without making it callable: what it asks for first, then the most it could
-/// use, its tools, what in its texts to look at twice, and what its definitions cost.
+/// Inspects one file without making it callable: what it asks for, the most it could use, its
+/// tools, suspicious text, and what its definitions cost.
 ///
-/// The file is compiled and its `register` runs, in a sandbox without any authority. Warnings
-/// name text that a person does not see, or that tells a model what to do; a plugin without any
-/// is not thereby harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
+/// The file is compiled and its `register` runs, in a sandbox without any authority. Warnings name
+/// text that is invisible to a person, or that tells a model what to do. A plugin without warnings
+/// is not proven harmless, nor one with some harmful. TOKENS is as in `toolhost list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InspectArguments {
     /// The component.
@@ -137,7 +137,7 @@ impl<'a> Inspected<'a> {
             },
             "exports": facts.exports,
             "tools": self.tools.iter().map(|(spec, tokens)| tool_json(spec, *tokens)).collect::<Vec<_>>(),
-            "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason })).collect::<Vec<_>>(),
+            "left_out": rejected.map(|rejection| json!({ "tool": rejection.tool, "reason": rejection.reason.to_string() })).collect::<Vec<_>>(),
             "extensions": facts.extensions.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
             "tokens": self.tokens(),

@@ -32,7 +32,7 @@ pub(super) struct ListArguments {
     #[arg(long)]
     tokens: bool,
 
-    /// The form in which the tokens of a definition are counted.
+    /// The format in which the tokens of a definition are counted.
     #[arg(long, default_value = Format::OpenAi.as_str(), value_parser = format_parser())]
     format: Format,
 

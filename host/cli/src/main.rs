@@ -66,10 +66,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Drop a `.wasm` component into `plugins/` and call it. A tool can read no file, reach no
 /// network and see no variable unless you grant it.
 ///
-/// Exit codes: 0 ok; 1 it ran and failed: the tool said no, a build failed, a file is no plugin, or `doctor`,
-/// `check` or `audit verify` found something broken; 2 wrong usage or configuration, or a file that is not
-/// there; 3 refused before it ran: a call, a build, a grant or trust; 4 the call was stopped by a limit or a
-/// crash; 70 toolhost itself is wrong.
+/// Exit codes: 0 ok; 1 it ran and failed: the tool said no, a build failed, a file is no plugin, or
+/// `doctor`, `check` or `audit verify` found something broken; 2 wrong usage or configuration, or a
+/// file that is not there; 3 refused before it ran: a call, a build, a grant or trust; 4 the call
+/// was stopped by a limit or a crash; 70 a bug in toolhost.
 #[derive(Debug, Parser)]
 #[command(name = "toolhost", version, max_term_width = usage::WIDTH)]
 struct ProgramArguments {

@@ -16,7 +16,7 @@ use toolhost_author::{
 use toolhost_core::text;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::reload;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::{self, Consent};
 
 /// The checkout of toolhost that this program was built from; elsewhere it is not there.
@@ -33,7 +33,7 @@ pub(super) struct NewArguments {
     /// The plugin's id: 1 to 40 characters of a-z 0-9 -, the first a letter.
     name: String,
 
-    /// What it is written in.
+    /// The language to write it in.
     #[arg(long, value_name = "LANGUAGE", value_parser = language_parser())]
     lang: TemplateLanguage,
 
@@ -110,7 +110,7 @@ pub(super) fn stays_in_project(
 ) -> Result<(), Failure> {
     let own = home.map(Home::folders).unwrap_or_default();
     // Of the way to what is to be made there.
-    let leads_out = Place::of_links(&own, &into.join("new"));
+    let leads_out = ReadScope::of_links(&own, &into.join("new"));
     let leads_out = leads_out.map_err(|error| Failure::usage(error.to_string()))?;
     if leads_out.is_none() {
         return Ok(());

@@ -23,10 +23,10 @@ use toolhost_sources::folder;
 use toolhost_wasm::script;
 use tried::Tried;
 
-/// Runs a stranger's tool with every grant denied, and shows what it tried, as grants.
+/// Runs an untrusted tool with every grant denied, and shows what it tried to use, as grants.
 ///
-/// Nothing is written down: what `--with` grants, it grants for this run. Give what it tried in
-/// vain with `--with`, and it comes further.
+/// Nothing is saved: `--with` grants for this run only. Grant what was denied with `--with`, and
+/// the tool gets further.
 #[derive(Debug, clap::Args)]
 pub(super) struct ProbeArguments {
     /// The component.
@@ -186,7 +186,7 @@ fn show(
             print_output(ui, output)?;
         }
         Err(error) => {
-            let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
+            let message = text::without_error_mark(&error.message);
             ui.line(&format!("\nThe tool gave no answer [{}]: {message}", error.code))?;
         }
     }
@@ -216,7 +216,7 @@ fn show(
     }
     let unmet = super::need::unmet(words, &probed.needs, &known);
     if !unmet.is_empty() {
-        ui.line("\nIt did not come to everything it asks for:")?;
+        ui.line("\nIt did not get to everything it asks for:")?;
         for line in unmet {
             ui.line(&format!("  {}", text::one_line(&line)))?;
         }
@@ -231,7 +231,7 @@ fn show(
             format!("--with {}", toolhost_policy::capability::quoted(&with(*kind, text)))
         })
         .collect();
-    ui.line("\nTo let it come further in another probe:")?;
+    ui.line("\nTo let it get further in another probe:")?;
     ui.line(&format!(
         "  toolhost probe {} {} {} {}",
         toolhost_policy::capability::quoted(&given.file.display().to_string()),

@@ -143,9 +143,10 @@ pub(super) fn left_out(
     ids.dedup();
     let of_source = |source: &SourceId| {
         let report = catalog.report(source)?;
-        let chosen = |rejection: &&Rejection| report.replaced.contains(&rejection.tool) == replaced;
+        let chosen =
+            |rejection: &&Rejection| report.replaced.contains_key(&rejection.tool) == replaced;
         let problem = |rejection: &Rejection| {
-            Problem::new(format!("{source} `{}`", rejection.tool), &rejection.reason)
+            Problem::new(format!("{source} `{}`", rejection.tool), rejection.reason.to_string())
         };
         Some(report.rejected.iter().filter(chosen).map(problem).collect::<Vec<_>>())
     };

@@ -20,13 +20,13 @@ use toolhost_state::trust_store;
 
 /// Lets an earlier build of a plugin serve again, in place of the file that lies in the folder.
 ///
-/// Builds are kept: the last five of each plugin that were good, by digest. The file stays as
-/// it is and is not served any more; another one that is saved there is tried again. A host that
-/// runs hears of it. Without DIGEST it is the build before the one that serves. If the build that
-/// is given up was trusted, the earlier one is: it was in order before.
+/// Builds are kept: the last five of each plugin that were good, by digest. The file stays as it is
+/// and is not served any more; another one that is saved there is tried again. A running host picks
+/// it up. Without DIGEST it is the build before the one that serves. If the present build was
+/// trusted, the earlier one is trusted too: it was good before.
 ///
-/// A host that runs does the same by itself where the first three calls of a new build crash within
-/// a minute, and those of the build before did not.
+/// A running host does the same by itself when the first three calls of a new build crash within a
+/// minute, and those of the build before did not.
 #[derive(Debug, clap::Args)]
 pub(super) struct RollbackArguments {
     /// The plugin's id; where several have that, `bundled/ID`, `user/ID` or the file.

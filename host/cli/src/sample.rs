@@ -9,7 +9,7 @@ use super::ui::Ui;
 use super::{Global, loaded_host};
 use toolhost_policy::toolset::{self, Toolsets};
 
-/// Draws toolsets by chance, so that data made in batches covers many of them.
+/// Draws toolsets at random, so that data generated in batches covers many of them.
 ///
 /// Each toolset of the distribution is drawn on its own, with the percentage it has there. The
 /// same seed gives the same toolsets, on every machine.

@@ -14,14 +14,14 @@ const NAMED_MAX: usize = 5;
 
 /// Prints the definitions of the tools that a model is shown, as a JSON list sorted by name.
 ///
-/// Tools that cannot work at present are left out. A toolset that nobody knows is named on
-/// stderr, with the nearest, and changes nothing else.
+/// Tools that cannot work at present are left out. An unknown toolset is reported on stderr with
+/// the nearest name, and otherwise ignored.
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArguments {
     #[command(flatten)]
     selection: SelectionFlags,
 
-    /// Whose form the definitions have.
+    /// The format of the definitions.
     #[arg(long, default_value = Format::OpenAi.as_str(), value_parser = format_parser())]
     format: Format,
 }

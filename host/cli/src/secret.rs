@@ -18,11 +18,11 @@ use toolhost_state::secret::{
     self, SecretError, SecretPlace, SecretStore, SecretValue, VALUE_BYTES_MAX,
 };
 
-/// Keeps values that no plugin, no model and nobody else is shown, such as keys of services.
+/// Stores secret values, such as API keys, that no plugin and no model is ever shown.
 ///
-/// A secret has a name and a value. The value lies in the keyring of your session (on Linux the
-/// secret service on the session bus, on macOS the keychain), or, where there is none, in a file
-/// that only you can read. It can be replaced and removed, and no command prints it.
+/// A secret has a name and a value. The value is stored in the keyring of your session (on Linux
+/// the secret service on the session bus, on macOS the keychain), or, where there is none, in a
+/// file that only you can read. It can be replaced and removed, and no command prints it.
 #[derive(Debug, clap::Args)]
 pub(super) struct SecretArguments {
     #[command(subcommand)]
@@ -31,11 +31,11 @@ pub(super) struct SecretArguments {
 
 #[derive(Debug, Subcommand)]
 enum SecretCommand {
-    /// Keeps a value under a name, in place of the one before.
+    /// Stores a value under a name, replacing the one before.
     ///
     /// The value is asked for at the terminal and not shown as you type, or else read from stdin,
     /// without the line break at its end: `toolhost secret set NAME < FILE`. It has 8 to 8,192
-    /// bytes on one line. On the command line it is refused, since other programs see that.
+    /// bytes on one line. It is refused on the command line, which other programs can see.
     Set {
         /// 1 to 128 of A-Z a-z 0-9 _, such as WEATHER_TOKEN.
         name: String,
@@ -43,9 +43,9 @@ enum SecretCommand {
         #[arg(hide = true, allow_hyphen_values = true)]
         value: Vec<OsString>,
     },
-    /// Lists the names of all secrets, and where each value lies.
+    /// Lists the names of all secrets, and where each value is stored.
     List,
-    /// Forgets a secret.
+    /// Deletes a secret.
     Remove {
         /// The secret's name.
         name: String,

@@ -18,8 +18,8 @@ const PRESET: &str = "hermes-";
 /// Which toolsets a session has.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct SelectionFlags {
-    /// Enable these toolsets and no others; may be repeated. Without it every toolset is
-    /// enabled; an empty text enables none.
+    /// Enable these toolsets and no others; may be repeated. Without it every toolset is enabled;
+    /// an empty string enables none.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     enable: Option<Vec<String>>,
 

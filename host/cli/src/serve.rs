@@ -26,13 +26,13 @@ pub(super) struct ServeArguments {
     #[command(flatten)]
     selection: SelectionFlags,
 
-    /// Resolve relative paths in arguments against this directory, and not against the one it is
-    /// started in. It is a base for names: what tools may read and write is what was granted.
+    /// Resolve relative paths in arguments against this directory, not the one it is started in. It
+    /// only resolves names: what tools may read and write is what was granted.
     #[arg(long, value_name = "DIR")]
     workdir: Option<PathBuf>,
 
-    /// Whose form the schemas of arguments have: openai, openai-strict, anthropic, gemini or
-    /// mcp, which is as they were registered.
+    /// The format of the schemas of arguments: openai, openai-strict, anthropic, gemini or mcp,
+    /// which is as they were registered.
     #[arg(long, value_name = "FORMAT", default_value_t = Format::Mcp, value_parser = str::parse::<Format>)]
     schema_profile: Format,
 }

@@ -16,7 +16,7 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::{self, Consent, Lock, LockError};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -70,7 +70,7 @@ pub(super) fn read(given: &Path) -> Result<&Path, Failure> {
     }
     let shown = given.display();
     let failure = Failure::usage(format!(
-        "`{shown}` is no path, and a source is named by its path: no name of a plugin builds a folder"
+        "`{shown}` is not a path; a source is named by its path, never by the name of a plugin"
     ));
     Err(failure
         .hint(hint(given).unwrap_or_else(|| format!("name its folder or file, such as ./{shown}"))))
@@ -134,7 +134,7 @@ pub(super) fn may_have_grants(
         return Ok(());
     }
     let what = format!(
-        "what is made of {} comes in place of plugin {words}, and has what that was granted: {}",
+        "what is made of {} replaces plugin {words}, and gets what that was granted: {}",
         source.display(),
         grants.join("; ")
     );
@@ -257,7 +257,7 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
 /// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,
 /// and leaves nothing out of it but itself.
 fn is_workspace(manifest: &Path, is_own: bool) -> bool {
-    let text = Place::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
+    let text = ReadScope::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
     config::has_workspace(&text, is_own)
 }
 

@@ -15,13 +15,14 @@ use toolhost_policy::toolset::{Info, ToolsetOrigin, Toolsets};
 /// How much of a reason the table shows; a toolset's own page shows all of it.
 const REASON_CHARS_MAX: usize = 120;
 
-/// Lists the toolsets, or explains one: its tools, which of them are here, and which can work.
+/// Lists the toolsets, or explains one: its tools, which of them are installed, and which are
+/// available.
 ///
 /// TOOLS says how many of its tools some source provides. A toolset is available if any of its
 /// tools can work at present.
 #[derive(Debug, clap::Args)]
 pub(super) struct ToolsetsArguments {
-    /// The toolset to explain; aliases, names of former times and `all` are understood too.
+    /// The toolset to explain; aliases, former names and `all` are understood too.
     name: Option<String>,
 }
 

@@ -19,16 +19,16 @@ use toolhost_core::text;
 use toolhost_core::tool::{Origin, PluginAddress, SourceId};
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::{self, Ready, SourceStatus, Trusted};
-use toolhost_state::audit::{self, Event, Granted};
+use toolhost_state::audit::{self, Event, GrantEvent};
 use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
-use toolhost_state::trust_store::{self, Agreed, Lock, Project, Server};
+use toolhost_state::trust_store::{self, Agreed, Lock, Server, TrustedProject};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
 /// Trusts a plugin's present bytes, a project, or an MCP server, once you have looked at it.
 ///
-/// It shows what would be trusted: what a plugin asks for and has been granted, texts of it that
-/// a person should look at, and how it differs from what was trusted before. Then it asks.
+/// It shows what would be trusted: what a plugin asks for and has been granted, text in it that a
+/// person should review, and how it differs from what was trusted before. Then it asks.
 ///
 /// A plugin has what it was granted as long as its bytes are the trusted ones. Of a project, all
 /// plugins are trusted with their present bytes, and its toolhost.toml with its present text:
@@ -182,7 +182,7 @@ pub(super) fn forget(
         }
         TrustTarget::Plugin(words) => return Err(Failure::usage(format!("{words} is no project"))),
     };
-    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(Granted {
+    home.audit(&home.operators_config(global)).note(Event::Revoke(Box::new(GrantEvent {
         what: what.clone(),
         folder: None,
         digest: None,
@@ -193,7 +193,7 @@ pub(super) fn forget(
         return ui.json(&json!({ "revoked": what, "was_trusted": forgotten }));
     }
     ui.line(&match forgotten {
-        true => format!("{what} is trusted no more"),
+        true => format!("{what} is no longer trusted"),
         false => format!("{what} was not trusted"),
     })
 }
@@ -223,7 +223,7 @@ pub(super) fn definition(
     }
     if address.is_some_and(|address| address.folder().is_none()) {
         return Err(Failure::usage(format!(
-            "{} has changed, and is bundled no more",
+            "{} has changed, and is no longer bundled",
             show::name(status)
         ))
         .hint("run the same command again"));
@@ -329,7 +329,7 @@ async fn project(
         .iter()
         .filter_map(|(status, ready)| trusted(status, ready, Agreed::More(Vec::new())))
         .collect();
-    let record = Project::of(folder, digest.clone());
+    let record = TrustedProject::of(folder, digest.clone());
     decide(home, global, &settings.config.limits, |books| {
         for (status, _) in &ready {
             // What an id was given before is whose it was, and not the project's.
@@ -409,7 +409,7 @@ fn note(
 ) {
     let audit = home.audit(config);
     for (what, folder, digest) in trusted {
-        audit.note(audit::Trusted { what, folder, digest, by: "cli" });
+        audit.note(audit::TrustEvent { what, folder, digest, by: "cli" });
     }
 }
 

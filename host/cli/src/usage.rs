@@ -98,7 +98,7 @@ pub(super) fn command() -> Command {
         groups.push('\n');
     }
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}\n\n`toolhost COMMAND --help` has all about a command, and the flags it takes.\n"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}\n\n`toolhost COMMAND --help` describes a command and its flags.\n"
     ))
 }
 

@@ -19,7 +19,7 @@ use toolhost::Host;
 use toolhost_core::tool::SourceId;
 use toolhost_sources::reload::SourceStatus;
 use toolhost_state::audit::{self, Follower};
-use view::{Known, Plugin, Tool, WatchView};
+use view::{Inventory, PluginRow, ToolRow, WatchView};
 
 /// How often the log is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -33,15 +33,15 @@ const TAIL_BYTES: u64 = 256 << 10;
 ///
 /// It follows the audit log, so it sees the calls of `serve`, of clients and of other terminals
 /// alike, and none if the log is off. Counts and times are those of the last five minutes; P50 and
-/// P99 are the times within which half of the calls, and 99 of a hundred, were over. Plugins are
-/// those that `toolhost list` shows here; RELOADS says how often other bytes of one were loaded.
+/// P99 are the times within which 50% and 99% of the calls ended. Plugins are those that `toolhost
+/// list` shows here; RELOADS counts how often changed bytes of one were loaded.
 ///
 /// Keys: q quits, tab goes to the next pane, up and down move, / filters, r looks at the plugins
 /// again.
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArguments {
-    /// Print a line for each event, as `toolhost audit` does, until it is stopped. So it does
-    /// when stdout is no terminal.
+    /// Print a line for each event, as `toolhost audit` does, until it is stopped. This is the
+    /// default when stdout is no terminal.
     #[arg(long)]
     lines: bool,
 }
@@ -56,17 +56,17 @@ impl WatchArguments {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &WatchArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let source = Source { home, global };
+    let source = WatchSource { home, global };
     if given.draws(ui.json) { screen::run(&source).await } else { lines::run(ui, &source).await }
 }
 
 /// Where events and plugins come from.
-struct Source<'a> {
+struct WatchSource<'a> {
     home: Home,
     global: &'a Global,
 }
 
-impl Source<'_> {
+impl WatchSource<'_> {
     /// Follows the log, from so many bytes before its end on.
     fn follow(&self, bytes_before_end: u64) -> Result<Follower, Failure> {
         let folder = self.folder();
@@ -97,7 +97,7 @@ impl Source<'_> {
 
     fn off(&self) -> String {
         format!(
-            "The audit log is off, so no calls can be seen: set `enabled = true` below `[audit]` in {}.",
+            "The audit log is off, so no calls can be seen: set `enabled = true` under `[audit]` in {}.",
             self.home.operators_file(self.global).display()
         )
     }
@@ -126,7 +126,7 @@ impl Source<'_> {
     }
 
     /// What a host that starts now knows, as `toolhost list` does.
-    async fn known(&self) -> Result<Known, Failure> {
+    async fn known(&self) -> Result<Inventory, Failure> {
         let mut settings = self.home.settings(self.global)?;
         // Its loads would be the news that it is asked for.
         settings.config.audit.enabled = false;
@@ -138,7 +138,7 @@ impl Source<'_> {
 }
 
 /// What a host knows.
-async fn known(host: &Host) -> Known {
+async fn known(host: &Host) -> Inventory {
     let sources = host.loaded().await;
     let (unavailable, quarantined) = (host.unavailable().await, host.quarantined());
     let catalog = host.catalog();
@@ -151,12 +151,12 @@ async fn known(host: &Host) -> Known {
             (None, Some(_)) => "unavailable",
             (None, None) => "ready",
         };
-        Tool { name, source: entry.source.to_string(), state: state.to_owned() }
+        ToolRow { name, source: entry.source.to_string(), state: state.to_owned() }
     });
-    let tools: Vec<Tool> = tools.collect();
+    let tools: Vec<ToolRow> = tools.collect();
     let plugin = |status: &SourceStatus| {
         let shown = problem::location(&status.location);
-        Plugin {
+        PluginRow {
             source: status.source.as_ref().map_or(shown, ToString::to_string),
             path: status.location.to_string(),
             digest: status.state.as_ref().ok().map(|ready| ready.facts.digest.to_string()),
@@ -165,7 +165,7 @@ async fn known(host: &Host) -> Known {
         }
     };
     let plugins = sources.iter().map(plugin).collect();
-    Known { plugins, tools }
+    Inventory { plugins, tools }
 }
 
 /// Shows what a host knows, as what is followed begins with it.

@@ -126,8 +126,8 @@ garbage
         "say" [{"type":"json","json":{"a":1}}]
         "say" [{"type":"json","json":{"a":2}}]
         "nobody" {"error":"Unknown tool: nobody","code":"unknown_tool","near":[]}
-        "" {"error":"line 5 is no call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":5}
-        "" {"error":"line 6 is no call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":6}
+        "" {"error":"line 5 is not a call: expected value at line 1 column 1; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":5}
+        "" {"error":"line 6 is not a call: unknown field `argument`, expected one of `tool`, `arguments`, `id` at line 1 column 26; write {\"tool\": \"NAME\", \"arguments\": {}, \"id\": 1}","code":"invalid_arguments","line":6}
         "say" [{"type":"json","json":{}}]
          WARN toolhost_kernel::dispatch: `say` was called with a repair: removed 1 trailing comma
     "#]].assert_eq(&printed(&lab, lines));

@@ -294,7 +294,7 @@ async fn without_a_process_only_brief_checks_are_made() {
     let source = &catalog.find("linear").expect("the other tool").source;
     let rejected = &catalog.report(source).expect("a report").rejected;
     assert_eq!(rejected.len(), 1, "{rejected:?}");
-    let reason = &rejected[0].reason;
+    let reason = rejected[0].reason.to_string();
     assert!(reason.contains("keyword `pattern` at /properties/a/pattern"), "{reason}");
     assert!(reason.contains("`HostSettings::compiler`"), "{reason}");
     let numbers = vec![1; 200_000];

@@ -256,7 +256,10 @@ fn left_out(name: &str, lab: &Lab, host: &Host, plugin: &str, tool: &str, expect
     let id = toolhost_core::tool::PluginId::from_stem(plugin).expect("an id");
     let report = catalog.report(&SourceId::Plugin { id, folder }).expect("a report");
     let reason = report.rejected.iter().find(|rejection| rejection.tool == tool);
-    assert!(reason.is_some_and(|known| known.reason.contains(expected)), "{name}: {report:?}");
+    assert!(
+        reason.is_some_and(|known| known.reason.to_string().contains(expected)),
+        "{name}: {report:?}"
+    );
     let output = lab.run(&["list", "--json"]);
     assert!(output.contains(expected), "{name}: {output}");
 }
@@ -338,7 +341,7 @@ fn claimed(name: &str, claims: &Value) {
     for (source, reason) in object(&claims["rejected"]) {
         let id = source.strip_prefix("mcp:").expect("a server");
         let report = catalog.report(&SourceId::Mcp(id.to_owned())).expect("a report");
-        assert!(report.rejected[0].reason.contains(text(reason)), "{name}: {report:?}");
+        assert!(report.rejected[0].reason.to_string().contains(text(reason)), "{name}: {report:?}");
     }
     let user = BTreeMap::new();
     resolved_in(name, &Toolsets::new(&user, catalog.toolsets()), claims);

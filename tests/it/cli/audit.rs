@@ -261,7 +261,7 @@ fn it_says_why_nothing_is_shown() {
     for more in [&[][..], &["--all"], &["--json"]] {
         assert_eq!(said(&Lab::new(), more), empty, "{more:?}");
     }
-    let off = "no entries: the audit log is off; set `enabled = true` below `[audit]` in HOME/toolhost.toml\n";
+    let off = "no entries: the audit log is off; set `enabled = true` under `[audit]` in HOME/toolhost.toml\n";
     assert_eq!(said(&Lab::new().config("[audit]\nenabled = false\n"), &[]), off);
 }
 

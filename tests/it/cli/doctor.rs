@@ -98,7 +98,7 @@ fn doctor_tells_what_is_replaced_from_what_is_left_out() {
         plugins/other.wasm  plugin:other  DIGEST......  live
 
         Left out:
-          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+          plugin:other `json_query`: plugin:other asks to replace `json_query` of plugin:copy and may not; set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
           plugin:other `terminal`: `terminal` is the name of a core tool; rename it, or set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
 
         Broken: 2 tools are left out.
@@ -155,7 +155,7 @@ fn a_missing_guard_is_broken_and_explained() {
     let output = lab.run(&["doctor"]);
     assert!(output.starts_with("exit 1\n"), "{output}");
     assert!(
-        output.contains("plugin:guard: its hooks are not there, so the calls it was to hear of are refused; put it back and grant it again, or run `toolhost revoke guard`"),
+        output.contains("plugin:guard: its hooks are missing, so the calls they cover are refused; put it back and grant it again, or run `toolhost revoke guard`"),
         "{output}"
     );
     let output = lab.run(&["explain", "json_query"]);

@@ -77,7 +77,7 @@ fn explain_tells_the_whole_chain() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: none of its toolsets is enabled
+              session: does not have it: none of its toolsets is enabled
               hooks: none
               listed: no: hidden from the model
 
@@ -104,7 +104,7 @@ fn explain_tells_the_whole_chain() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: taken away with `made`
+              session: does not have it: disabled by `made`
               hooks: none
               listed: no: hidden from the model
 
@@ -201,7 +201,7 @@ fn explain_says_who_has_the_name() {
               file: plugins/other.wasm (in a project's folder, trusted)
               digest: sha256:DIGEST
               plugin: made 1.0.0, built for contract 0.1.0
-              rejected: plugin:other asks to replace `json_query` of plugin:copy; to let it, set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
+              rejected: plugin:other asks to replace `json_query` of plugin:copy and may not; set `plugins."HOME/project/plugins/other".allow_tool_override = true` in toolhost.toml
               asks for: nothing
               granted: nothing
 
@@ -346,7 +346,7 @@ fn explain_knows_grants_and_hooks() {
               requires: nothing
               available: yes
               may: only compute and answer
-              session: has it not: taken away with `data` and `all`
+              session: does not have it: disabled by `data` and `all`
               hooks: plugin:fates hears pre-call
               listed: no: hidden from the model
 

@@ -60,7 +60,7 @@ fn a_plugin_in_rust() {
         Asks for, and gets what of it you grant:
           nothing
 
-        Imports, which are what it could ask for at most:
+        Imports, the most it could ask for:
           refuses without a grant: files, environment
           reaches nothing outside: clock, random numbers, standard streams and exit, waiting and streams
           A language's standard library imports some of these by itself.
@@ -173,7 +173,7 @@ fn a_plugin_in_python_and_one_in_javascript() {
             Asks for, and gets what of it you grant:
               nothing
 
-            Imports, which are what it could ask for at most:
+            Imports, the most it could ask for:
               refuses without a grant: files, network, environment, secrets, values kept between calls
               reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
               It contains CPython: these imports come with the Python runtime and say nothing about this tool.
@@ -208,7 +208,7 @@ fn a_plugin_in_python_and_one_in_javascript() {
             Asks for, and gets what of it you grant:
               nothing
 
-            Imports, which are what it could ask for at most:
+            Imports, the most it could ask for:
               refuses without a grant: files, HTTP, secrets, values kept between calls
               reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
               It contains SpiderMonkey: these imports come with the JavaScript runtime and say nothing about this tool.
@@ -287,7 +287,7 @@ fn a_poisoned_plugin() {
               te\u{202e}leport (a kind unknown to this host, which grants nothing): {"to":"mars"}
                   for all tools; without a reason
 
-            Imports, which are what it could ask for at most:
+            Imports, the most it could ask for:
               refuses without a grant: environment, values kept between calls
               reaches nothing outside: clock, random numbers, log, standard streams and exit, waiting and streams
               A language's standard library imports some of these by itself.

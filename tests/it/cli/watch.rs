@@ -116,7 +116,7 @@ fn it_says_that_the_log_is_off_or_empty() {
     );
     assert_eq!(
         notice(&Lab::new().config("[audit]\nenabled = false\n")),
-        "The audit log is off, so no calls can be seen: set `enabled = true` below `[audit]` in HOME/toolhost.toml."
+        "The audit log is off, so no calls can be seen: set `enabled = true` under `[audit]` in HOME/toolhost.toml."
     );
 }
 

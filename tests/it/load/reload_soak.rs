@@ -12,7 +12,7 @@ use std::time::Duration;
 use toolhost::HostSettings;
 
 use crate::support::{Lab, made};
-use churn::{Churn, Step};
+use churn::{Churn, SoakStep};
 
 const STEPS: usize = 100;
 const CLIENTS: u64 = 4;
@@ -26,7 +26,7 @@ async fn a_hundred_changes_while_clients_call() {
     let (mut steps, mut fresh) = (BTreeSet::new(), 0);
     for number in 0..STEPS {
         let taken = churn.step().await.unwrap_or_else(|wrong| panic!("step {number}: {wrong}"));
-        let is_build = matches!(taken.step, Step::Change | Step::Add | Step::Rename);
+        let is_build = matches!(taken.step, SoakStep::Change | SoakStep::Add | SoakStep::Rename);
         assert_eq!(taken.callable.is_some(), is_build, "step {number}");
         fresh += usize::from(taken.is_fresh);
         steps.insert(taken.step);
@@ -34,8 +34,15 @@ async fn a_hundred_changes_while_clients_call() {
     let seen = clients.end().await;
     assert_eq!((seen.wrong, &seen.first), (0, &None));
     assert!(seen.answered > 0 && seen.unknown > 0, "{seen:?}");
-    let all =
-        [Step::Change, Step::Add, Step::Remove, Step::Move, Step::Rename, Step::Break, Step::Mend];
+    let all = [
+        SoakStep::Change,
+        SoakStep::Add,
+        SoakStep::Remove,
+        SoakStep::Move,
+        SoakStep::Rename,
+        SoakStep::Break,
+        SoakStep::Mend,
+    ];
     assert_eq!(steps, all.into(), "each kind was among them");
     assert!(fresh > 0, "no build was new");
     let files = fs::read_dir(lab.plugins()).expect("a folder").count();

@@ -62,7 +62,7 @@ fn commands_show_a_script() {
           kv: to keep values from one call to the next
               for all tools; its reason: to remember
 
-        Imports, which are what it could ask for at most:
+        Imports, the most it could ask for:
           refuses without a grant: files, network, HTTP, environment, secrets, values kept between calls
           reaches nothing outside: clock, random numbers, log, progress, standard streams and exit, waiting and streams
           Its runner contains CPython: these imports come with the Python runtime and say nothing about this tool.
@@ -141,7 +141,7 @@ fn commands_show_a_script() {
         It tried in vain:
           the store of plugin:words (is not granted)  [kv]
 
-        To let it come further in another probe:
+        To let it get further in another probe:
           toolhost probe plugins/words count_words '{"text": "a"}' --with kv
         To grant it for good:
           toolhost grant words --kv

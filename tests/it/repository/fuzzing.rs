@@ -13,7 +13,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use toolhost_core::limits::Limits;
-use toolhost_state::audit::{self, Audit, AuditSettings, Loaded, Trusted};
+use toolhost_state::audit::{self, Audit, AuditSettings, LoadEvent, TrustEvent};
 
 use crate::support::Lab;
 use targets::{TARGETS, image, plugin_with};
@@ -159,13 +159,13 @@ fn the_made_log_is_whole() {
         let state = tempfile::tempdir().expect("a folder");
         for what in ["plugin:weather", "mcp:github"] {
             let audit = Audit::open(AuditSettings::new(state.path(), &Limits::default()));
-            audit.note(Trusted {
+            audit.note(TrustEvent {
                 what: what.to_owned(),
                 folder: None,
                 digest: "ab12".to_owned(),
                 by: "cli",
             });
-            audit.note(Loaded {
+            audit.note(LoadEvent {
                 place: "/p/plugins/weather.wasm".to_owned(),
                 source: None,
                 digest: Some("ab12".into()),

@@ -50,10 +50,10 @@ fn what_was_tried_is_printed_as_grants() {
               GET https://api.test/v1 (is not granted)  [http=https://api.test]
               a path that is not on this machine
 
-            It did not come to everything it asks for:
+            It did not get to everything it asks for:
               asks for secrets {"name":"KEY","hosts":["*.test:*","localhost:*"],"header":"x-key"}: to steal it; to grant it, run `toolhost grant hostile --secret 'KEY@localhost:*:header=x-key'`
 
-            To let it come further in another probe:
+            To let it get further in another probe:
               toolhost probe plugins/hostile.wasm attack '{"steps": [{"std": "data/file"}, {"std": "/etc/passwd"}, {"env": "GIVEN"}, {"kv_get": "a"},
                         {"secret": "KEY"}, {"secret": "OTHER"},
                         {"file": {"at": "/", "do": "create", "path": "out/x", "to": ["", "x"]}},
@@ -179,11 +179,11 @@ fn with_grants_it_comes_further() {
             It tried in vain:
               GET http://127.0.0.1:1/ (is refused, since its host has an address that is loopback)  [http=http://127.0.0.1:1]
 
-            It did not come to everything it asks for:
+            It did not get to everything it asks for:
               asks for env {"names":["GIVEN","HOME","PATH"]}: to look around; to grant it, run `toolhost grant hostile --env GIVEN --env HOME --env PATH`
               asks for secrets {"name":"KEY","hosts":["*.test:*","localhost:*"],"header":"x-key"}: to steal it; to grant it, run `toolhost grant hostile --secret 'KEY@*.test:*:header=x-key' --secret 'KEY@localhost:*:header=x-key'`
 
-            To let it come further in another probe:
+            To let it get further in another probe:
               toolhost probe plugins/hostile.wasm attack '{"steps": [{"std": "data/file"}, {"kv_set": ["a", "b"]}, {"kv_get": "a"},
                         {"request": {"scheme": "http", "authority": "127.0.0.1:1", "path": "/"}}]}' --with dirs=HOME/project=.:ro --with 'http=http://*:*' --with http=http://127.0.0.1:1 --with kv
             To grant it for good:
@@ -218,10 +218,10 @@ fn weather_comes_as_far_as_its_grants() {
         It tried in vain:
           GET https://api.openweathermap.org/data/2.5/weather (is not granted)  [http=https://api.openweathermap.org]
 
-        It did not come to everything it asks for:
+        It did not get to everything it asks for:
           asks for secrets {"name":"OPENWEATHER_API_KEY","hosts":["api.openweathermap.org"],"query":"appid"}: the key of your account at OpenWeatherMap; to grant it, run `toolhost grant weather --secret OPENWEATHER_API_KEY@api.openweathermap.org:query=appid`
 
-        To let it come further in another probe:
+        To let it get further in another probe:
           toolhost probe plugins/weather.wasm weather_now '{"city": "Oslo"}' --with http=https://api.openweathermap.org
         To grant it for good:
           toolhost grant weather --http https://api.openweathermap.org

@@ -71,7 +71,7 @@ fn nothing_builds_from_a_bare_word() {
         &["check", "json"],
         "error: there is no plugin `json`\nhint: `./json` names what lies here\n",
     );
-    let no_path = "error: `json` is no path, and a source is named by its path: no name of a plugin builds a folder\nhint: `./json` names what lies here\n";
+    let no_path = "error: `json` is not a path; a source is named by its path, never by the name of a plugin\nhint: `./json` names what lies here\n";
     check(&["build", "json"], no_path);
     check(&["build", "json", "--yes"], no_path);
     check(&["dev", "json", "--once", "--yes"], no_path);
@@ -326,7 +326,7 @@ fn a_script_takes_no_grant_of_another_unasked() {
     let (code, said) = run(&lab, &["dev", "strange/notes.py", "--once", "--out", "plugins"]);
     assert_eq!(code, 3, "{said}");
     assert!(
-        said.contains("comes in place of plugin notes, and has what that was granted: --env TOKEN"),
+        said.contains("replaces plugin notes, and gets what that was granted: --env TOKEN"),
         "{said}"
     );
     assert!(said.contains("nobody can be asked") && installed().contains("mine"), "{said}");

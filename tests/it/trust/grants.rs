@@ -338,7 +338,7 @@ fn a_grant_ahead_of_a_need_is_meant() {
             "error: plugin:weather asks for no store, so `--kv` would give it nothing",
             "hint: it asks for http {\"hosts\":[\"https://api.openweathermap.org\"]}",
             "hint: it asks for secrets ",
-            "hint: to grant it all the same, ahead of a need, add `--anyway`",
+            "hint: to grant it all the same, add `--anyway`",
         ],
     );
     refused(&["--dir", ".:ro"], &["asks for no directory"]);

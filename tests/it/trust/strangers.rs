@@ -12,7 +12,7 @@ use toolhost::{Host, HostSettings};
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::SourceStatus;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 
 use crate::sandbox::hostile::by_hand::{ByHand, PATIENCE};
 use crate::support::{Lab, answer, guest, made, registering, script};
@@ -336,7 +336,7 @@ async fn a_place_is_free_when_its_guest_is_gone() {
     let loader = Loader::new(limits, 1, egress).expect("a loader");
     let id = PluginId::from_stem("x").expect("an id");
     let path = lab.plugins().join("x.wasm");
-    let candidate = Candidate { id, folder: lab.plugins(), path, place: Place::Own };
+    let candidate = Candidate { id, folder: lab.plugins(), path, place: ReadScope::Own };
     let loaded = loader.load(&candidate, &Arc::default()).await.expect("loaded");
     let mut calls = JoinSet::new();
     for _ in 0..2_000 {

@@ -35,7 +35,7 @@ pub(crate) type Make = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
 
 /// What is done to one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum SoakStep {
     /// Its tool answers something else.
     Change,
     /// It is new.
@@ -54,7 +54,7 @@ pub(crate) enum Step {
 
 /// What a step has shown.
 pub(crate) struct Taken {
-    pub(crate) step: Step,
+    pub(crate) step: SoakStep,
     /// How often the catalog changed.
     pub(crate) generations: u64,
     /// From just before it was saved until the catalog had it, if there is a new build.
@@ -64,7 +64,7 @@ pub(crate) struct Taken {
 }
 
 /// What has to be there.
-pub(crate) struct Plugin {
+pub(crate) struct SoakPlugin {
     tool: usize,
     version: u64,
     /// Of its last build in order.
@@ -74,7 +74,7 @@ pub(crate) struct Plugin {
 
 /// What the tool of one name answers, over time; nothing while there is none.
 #[derive(Default)]
-struct Told {
+struct ExpectedAnswers {
     texts: std::sync::Mutex<Vec<Option<String>>>,
     /// The text of this place has begun to count for sure, so none before it does.
     settled: AtomicUsize,
@@ -87,8 +87,8 @@ pub(crate) struct Churn {
     make: Make,
     random: ChaCha8Rng,
     /// By id.
-    pub(crate) plugins: BTreeMap<usize, Plugin>,
-    told: Arc<Vec<Told>>,
+    pub(crate) plugins: BTreeMap<usize, SoakPlugin>,
+    told: Arc<Vec<ExpectedAnswers>>,
     /// Builds that were there before.
     known: BTreeSet<(usize, u64)>,
     generation: u64,
@@ -100,7 +100,7 @@ impl Churn {
     /// Fills the first folder of the settings, and starts a host on it.
     pub(crate) async fn start(settings: HostSettings, make: Make, seed: u64) -> Churn {
         let folder = settings.folders[0].path.canonicalize().expect("a folder");
-        let told: Vec<Told> = (0..NAMES).map(|_| Told::default()).collect();
+        let told: Vec<ExpectedAnswers> = (0..NAMES).map(|_| ExpectedAnswers::default()).collect();
         let (mut plugins, mut known) = (BTreeMap::new(), BTreeSet::new());
         for (place, told) in told.iter().enumerate() {
             let is_there = place < PLUGINS;
@@ -110,7 +110,10 @@ impl Churn {
                 let bytes = make(&description(place, 0));
                 fs::write(folder.join(file(place)), &bytes).expect("written");
                 let digest = digest(&bytes);
-                plugins.insert(place, Plugin { tool: place, version: 0, digest, is_broken: false });
+                plugins.insert(
+                    place,
+                    SoakPlugin { tool: place, version: 0, digest, is_broken: false },
+                );
                 known.insert((place, 0));
             }
         }
@@ -157,9 +160,9 @@ impl Churn {
             taken.generations = generation - self.generation;
             self.generation = generation;
             let allowed = match step {
-                Step::Break | Step::Mend => 0..=0,
+                SoakStep::Break | SoakStep::Mend => 0..=0,
                 // Gone under one name and there under another can be seen as one or two.
-                Step::Move => 1..=2,
+                SoakStep::Move => 1..=2,
                 _ => 1..=1,
             };
             match allowed.contains(&taken.generations) {
@@ -171,46 +174,46 @@ impl Churn {
     }
 
     /// What is done next, and to which plugin.
-    fn choose(&mut self) -> (Step, usize) {
+    fn choose(&mut self) -> (SoakStep, usize) {
         let place = self.random.random_range(0..self.plugins.len());
         let (id, plugin) = self.plugins.iter().nth(place).expect("so many");
         let (id, is_broken) = (*id, plugin.is_broken);
         let step = match self.random.random_range(0..100) {
-            _ if is_broken && self.random.random_bool(0.5) => Step::Mend,
-            0..50 => Step::Change,
-            50..70 if self.plugins.len() <= PLUGINS => Step::Add,
-            50..70 => Step::Remove,
+            _ if is_broken && self.random.random_bool(0.5) => SoakStep::Mend,
+            0..50 => SoakStep::Change,
+            50..70 if self.plugins.len() <= PLUGINS => SoakStep::Add,
+            50..70 => SoakStep::Remove,
             // Nobody knows what a broken file was before under another name.
-            _ if is_broken => Step::Change,
-            70..80 => Step::Move,
-            80..90 => Step::Rename,
-            _ => Step::Break,
+            _ if is_broken => SoakStep::Change,
+            70..80 => SoakStep::Move,
+            80..90 => SoakStep::Rename,
+            _ => SoakStep::Break,
         };
         match step {
-            Step::Add => (step, self.free_id()),
+            SoakStep::Add => (step, self.free_id()),
             _ => (step, id),
         }
     }
 
-    async fn take(&mut self, step: Step, id: usize) -> Result<Taken, String> {
+    async fn take(&mut self, step: SoakStep, id: usize) -> Result<Taken, String> {
         let mut taken = Taken { step, generations: 0, callable: None, is_fresh: false };
         match step {
-            Step::Change => {
+            SoakStep::Change => {
                 let tool = self.plugins[&id].tool;
                 self.build(id, tool, &mut taken).await?;
             }
-            Step::Add | Step::Rename => {
+            SoakStep::Add | SoakStep::Rename => {
                 let tool = self.free_tool();
                 self.build(id, tool, &mut taken).await?;
             }
-            Step::Remove => {
+            SoakStep::Remove => {
                 let plugin = self.plugins.remove(&id).expect("it is there");
                 self.tell(plugin.tool, None);
                 fs::remove_file(self.folder.join(file(id))).expect("removed");
                 self.until(id, |status| status.is_none()).await?;
                 self.settle(plugin.tool);
             }
-            Step::Move => {
+            SoakStep::Move => {
                 let to = self.free_id();
                 let plugin = self.plugins.remove(&id).expect("it is there");
                 let (tool, digest) = (plugin.tool, Arc::clone(&plugin.digest));
@@ -224,15 +227,15 @@ impl Churn {
                 self.until(to, |status| is_live(status, &digest)).await?;
                 self.settle(tool);
             }
-            Step::Break => {
+            SoakStep::Break => {
                 let bytes = self.broken(self.plugins[&id].tool);
                 self.save(id, &bytes);
                 let failed = |status: &SourceStatus| !status.loading && status.state.is_err();
                 self.until(id, |status| status.is_some_and(failed)).await?;
                 self.plugins.get_mut(&id).expect("it is there").is_broken = true;
             }
-            Step::Mend => {
-                let Plugin { tool, version, digest, .. } = &self.plugins[&id];
+            SoakStep::Mend => {
+                let SoakPlugin { tool, version, digest, .. } = &self.plugins[&id];
                 let (digest, bytes) =
                     (Arc::clone(digest), (self.make)(&description(*tool, *version)));
                 self.save(id, &bytes);
@@ -255,7 +258,7 @@ impl Churn {
         taken.is_fresh = self.known.insert((tool, version));
         let bytes = (self.make)(&description(tool, version));
         let digest = digest(&bytes);
-        let plugin = Plugin { tool, version, digest: Arc::clone(&digest), is_broken: false };
+        let plugin = SoakPlugin { tool, version, digest: Arc::clone(&digest), is_broken: false };
         self.plugins.insert(id, plugin);
         let gone = before.map(|(before, _)| before).filter(|before| *before != tool);
         if let Some(gone) = gone {
@@ -399,13 +402,13 @@ impl Churn {
 
 /// Clients at work.
 pub(crate) struct Clients {
-    running: Vec<JoinHandle<Seen>>,
+    running: Vec<JoinHandle<ClientReport>>,
     stopped: Arc<AtomicBool>,
 }
 
 /// What clients have seen.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ClientReport {
     pub(crate) answered: u64,
     /// Calls of tools that were not there, rightly.
     pub(crate) unknown: u64,
@@ -416,11 +419,11 @@ pub(crate) struct Seen {
 
 impl Clients {
     /// Ends them, and returns what all of them have seen.
-    pub(crate) async fn end(self) -> Seen {
+    pub(crate) async fn end(self) -> ClientReport {
         self.stopped.store(true, Ordering::SeqCst);
-        let mut all = Seen::default();
+        let mut all = ClientReport::default();
         for client in self.running {
-            let Seen { answered, unknown, wrong, first } = client.await.expect("no panic");
+            let ClientReport { answered, unknown, wrong, first } = client.await.expect("no panic");
             all.answered += answered;
             all.unknown += unknown;
             all.wrong += wrong;
@@ -431,11 +434,11 @@ impl Clients {
 }
 
 async fn call_all_the_time(
-    (host, told, stopped): (Arc<Host>, Arc<Vec<Told>>, Arc<AtomicBool>),
+    (host, told, stopped): (Arc<Host>, Arc<Vec<ExpectedAnswers>>, Arc<AtomicBool>),
     pause: Duration,
     seed: u64,
-) -> Seen {
-    let (mut random, mut seen) = (ChaCha8Rng::seed_from_u64(seed), Seen::default());
+) -> ClientReport {
+    let (mut random, mut seen) = (ChaCha8Rng::seed_from_u64(seed), ClientReport::default());
     while !stopped.load(Ordering::SeqCst) {
         let tool = random.random_range(0..NAMES);
         let from = told[tool].settled.load(Ordering::SeqCst);

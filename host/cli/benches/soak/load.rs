@@ -14,7 +14,7 @@ use toolhost::Host;
 use toolhost_core::tool::{Call, Code, Outcome};
 
 use crate::latencies::Latencies;
-use crate::tools::{Ends, Kind, Nature};
+use crate::tools::{Ends, Nature, SoakTool};
 
 /// How long the last calls may take once no more begin.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 }
 
 /// What became of all calls.
-pub(crate) struct Phase {
+pub(crate) struct CallsReport {
     /// In the order of the kinds.
     pub(crate) tallies: Vec<Arc<Tally>>,
     /// Calls that began, and how many a second ended.
@@ -53,7 +53,7 @@ pub(crate) struct Arrivals {
 }
 
 /// Makes the calls from this thread, which does nothing else; they run on the runtime.
-pub(crate) fn run(host: &Arc<Host>, kinds: &[Kind], arrivals: &Arrivals) -> Phase {
+pub(crate) fn run(host: &Arc<Host>, kinds: &[SoakTool], arrivals: &Arrivals) -> CallsReport {
     let tallies: Vec<Arc<Tally>> = kinds.iter().map(|_| Arc::default()).collect();
     let (open, lag) = (Arc::new(AtomicU64::new(0)), Latencies::default());
     let mut random = ChaCha8Rng::seed_from_u64(arrivals.seed);
@@ -87,11 +87,11 @@ pub(crate) fn run(host: &Arc<Host>, kinds: &[Kind], arrivals: &Arrivals) -> Phas
     }
     let left = open.load(Ordering::Relaxed);
     let rate = (begun - left) as f64 / start.elapsed().as_secs_f64();
-    Phase { tallies, begun, rate, lag, left }
+    CallsReport { tallies, begun, rate, lag, left }
 }
 
 /// The kind to which a number below the sum of all weights belongs.
-fn choose(kinds: &[Kind], mut number: u32) -> usize {
+fn choose(kinds: &[SoakTool], mut number: u32) -> usize {
     for (place, kind) in kinds.iter().enumerate() {
         if number < kind.weight {
             return place;

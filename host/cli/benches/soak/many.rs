@@ -124,7 +124,7 @@ fn listed(home: &Path, tools: &BTreeSet<String>, what: &str, broken: &mut Vec<St
 /// One client of `toolhost serve`.
 fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
     let start = Instant::now();
-    let mut client = Client::start(home);
+    let mut client = StdioClient::start(home);
     let mut names = client.names();
     println!("serve: {} tools after {:.1} s", names.len(), start.elapsed().as_secs_f64());
     while !tools.is_subset(&names) && start.elapsed() < PATIENCE {
@@ -163,15 +163,15 @@ fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
 }
 
 /// A client that calls by stdio.
-struct Client {
+struct StdioClient {
     child: Child,
     stdin: ChildStdin,
     messages: Receiver<Value>,
     next: u64,
 }
 
-impl Client {
-    fn start(home: &Path) -> Client {
+impl StdioClient {
+    fn start(home: &Path) -> StdioClient {
         let mut command = program(home, "serve");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program");
@@ -185,7 +185,7 @@ impl Client {
                 }
             }
         });
-        let mut client = Client { child, stdin, messages, next: 0 };
+        let mut client = StdioClient { child, stdin, messages, next: 0 };
         let id = client.ask(
             "initialize",
             &json!({
@@ -263,7 +263,7 @@ impl Client {
 
     /// Closes its stdin; returns how long it took to end.
     fn end(self) -> Duration {
-        let Client { mut child, stdin, .. } = self;
+        let StdioClient { mut child, stdin, .. } = self;
         let start = Instant::now();
         drop(stdin);
         child.wait().expect("it ends");

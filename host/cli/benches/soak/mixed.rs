@@ -12,8 +12,8 @@ use toolhost::Host;
 
 use crate::Options;
 use crate::latencies::millis;
-use crate::load::{self, Arrivals, Phase, Tally, lock};
-use crate::tools::{self, Kind, Nature};
+use crate::load::{self, Arrivals, CallsReport, Tally, lock};
+use crate::tools::{self, Nature, SoakTool};
 use crate::vitals::{Cores, Stays, Watching};
 
 /// How much longer the p99 of a good tool may be beside hostile ones.
@@ -79,7 +79,12 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
     broken
 }
 
-fn tools_table(kinds: &[Kind], quiet: &Phase, mixed: &Phase, broken: &mut Vec<String>) {
+fn tools_table(
+    kinds: &[SoakTool],
+    quiet: &CallsReport,
+    mixed: &CallsReport,
+    broken: &mut Vec<String>,
+) {
     println!(
         "{:<18} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>6}  ends",
         "tool", "calls", "wrong", "p50 ms", "p99 ms", "quiet p50", "quiet p99", "ratio"
@@ -120,13 +125,13 @@ fn tools_table(kinds: &[Kind], quiet: &Phase, mixed: &Phase, broken: &mut Vec<St
 }
 
 fn rates(
-    kinds: &[Kind],
+    kinds: &[SoakTool],
     name: &str,
-    phase: &Phase,
+    phase: &CallsReport,
     broken: &mut Vec<String>,
     (rate, time, hostile): (u64, Duration, bool),
 ) {
-    let sum = |wanted: fn(&Kind) -> bool| -> u32 {
+    let sum = |wanted: fn(&SoakTool) -> bool| -> u32 {
         kinds.iter().filter(|kind| wanted(kind)).map(|kind| kind.weight).sum()
     };
     let good = f64::from(sum(|kind| kind.nature == Nature::Good)) / f64::from(sum(|_| true));

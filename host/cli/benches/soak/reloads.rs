@@ -18,7 +18,7 @@ use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
 
 use crate::Options;
-use crate::churn::{Churn, PLUGINS, Seen, Step, Taken};
+use crate::churn::{Churn, ClientReport, PLUGINS, SoakStep, Taken};
 use crate::guests::{build_rust, made};
 use crate::latencies::{Latencies, millis};
 use crate::vitals::{Stays, Watching};
@@ -31,23 +31,23 @@ const STAYS: Stays = Stays { parts: 10, growth_mib_max: 16.0, more_threads_max: 
 
 /// What steps have shown.
 #[derive(Default)]
-struct Tally {
+struct ReloadTally {
     /// From a saved file to a tool that can be called: of builds that were there before, whose
     /// compiled code is kept, and of those that were not.
     kept: Latencies,
     compiled: Latencies,
     /// Of each kind of step.
-    steps: BTreeMap<Step, u64>,
+    steps: BTreeMap<SoakStep, u64>,
     generations: u64,
     /// Files under another name which were seen as gone at first.
     seen_gone: u64,
 }
 
-impl Tally {
+impl ReloadTally {
     fn saw(&mut self, taken: &Taken) {
         *self.steps.entry(taken.step).or_default() += 1;
         self.generations += taken.generations;
-        self.seen_gone += u64::from(taken.step == Step::Move && taken.generations > 1);
+        self.seen_gone += u64::from(taken.step == SoakStep::Move && taken.generations > 1);
         let latencies = if taken.is_fresh { &self.compiled } else { &self.kept };
         taken.callable.into_iter().for_each(|time| latencies.add(time));
     }
@@ -74,7 +74,7 @@ async fn soak(options: &Options, home: &TempDir) -> Vec<String> {
     let mut broken = Vec::new();
     let pause = Duration::from_secs_f64(CLIENTS as f64 / options.rate as f64);
     let (watching, clients) = (Watching::start(), churn.clients(CLIENTS, pause));
-    let (start, mut tally, mut part) = (Instant::now(), Tally::default(), Part::new());
+    let (start, mut tally, mut part) = (Instant::now(), ReloadTally::default(), StepsRow::new());
     heading();
     for number in 1..=options.reloads {
         match churn.step().await {
@@ -89,7 +89,7 @@ async fn soak(options: &Options, home: &TempDir) -> Vec<String> {
         }
         if number % options.reloads.div_ceil(PARTS) == 0 || number == options.reloads {
             part.line(number);
-            part = Part::new();
+            part = StepsRow::new();
         }
     }
     let time = start.elapsed();
@@ -121,9 +121,9 @@ async fn start(home: &TempDir, seed: u64) -> Churn {
 }
 
 /// Some of the steps, one line of the table.
-struct Part {
+struct StepsRow {
     since: Instant,
-    tally: Tally,
+    tally: ReloadTally,
 }
 
 fn heading() {
@@ -133,9 +133,9 @@ fn heading() {
     );
 }
 
-impl Part {
-    fn new() -> Part {
-        Part { since: Instant::now(), tally: Tally::default() }
+impl StepsRow {
+    fn new() -> StepsRow {
+        StepsRow { since: Instant::now(), tally: ReloadTally::default() }
     }
 
     fn line(&self, number: u64) {
@@ -149,7 +149,7 @@ impl Part {
     }
 }
 
-fn told(tally: &Tally, time: Duration, seen: &Seen, broken: &mut Vec<String>) {
+fn told(tally: &ReloadTally, time: Duration, seen: &ClientReport, broken: &mut Vec<String>) {
     let steps: u64 = tally.steps.values().sum();
     println!(
         "{steps} steps in {:.0} s, {:.1} a second: {:?}; {} generations, {} files under another name were seen as gone first",
@@ -168,7 +168,7 @@ fn told(tally: &Tally, time: Duration, seen: &Seen, broken: &mut Vec<String>) {
             "from saved to callable, {count} builds {what}: p50 {p50:.1} ms, p99 {p99:.1} ms, most {most:.1} ms"
         );
     }
-    let Seen { answered, unknown, wrong, first } = seen;
+    let ClientReport { answered, unknown, wrong, first } = seen;
     println!(
         "{answered} calls were answered, {unknown} of tools that were not there, {wrong} wrong"
     );

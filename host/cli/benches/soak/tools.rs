@@ -37,7 +37,7 @@ pub(crate) enum Ends {
 }
 
 /// One tool, and how it is called.
-pub(crate) struct Kind {
+pub(crate) struct SoakTool {
     pub(crate) nature: Nature,
     pub(crate) tool: String,
     /// Of two thousand calls so many, on average.
@@ -54,13 +54,18 @@ quarantine_time = "5s"
 quarantine_time_max = "5s"
 "#;
 
-fn good(tool: &str, weight: u32, arguments: fn(u64) -> String, part: fn(u64) -> String) -> Kind {
+fn good(
+    tool: &str,
+    weight: u32,
+    arguments: fn(u64) -> String,
+    part: fn(u64) -> String,
+) -> SoakTool {
     let ends = Ends::Answer(part);
-    Kind { nature: Nature::Good, tool: tool.to_owned(), weight, arguments, ends }
+    SoakTool { nature: Nature::Good, tool: tool.to_owned(), weight, arguments, ends }
 }
 
 /// Of 2,000 calls 1,900 are good, most of them short, and 100 hostile.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds() -> Vec<SoakTool> {
     let mut kinds = vec![
         good(
             "echo",
@@ -100,7 +105,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
     ];
     for (tool, weight, _, ends) in hostile() {
         let (nature, arguments): (_, fn(u64) -> String) = (Nature::Hostile, |_| "{}".to_owned());
-        kinds.push(Kind { nature, tool: tool.to_owned(), weight, arguments, ends });
+        kinds.push(SoakTool { nature, tool: tool.to_owned(), weight, arguments, ends });
     }
     kinds
 }

@@ -120,7 +120,7 @@ fn read(line: &str, dirs: &[String]) -> Result<(Option<Id>, Call), String> {
 
 fn no_call(line: usize, problem: &str) -> Outcome {
     let message = format!(
-        "line {line} is no call: {problem}; write {{\"tool\": \"NAME\", \"arguments\": {{}}, \"id\": 1}}"
+        "line {line} is not a call: {problem}; write {{\"tool\": \"NAME\", \"arguments\": {{}}, \"id\": 1}}"
     );
     Outcome {
         tool: String::new(),

@@ -10,7 +10,7 @@ use super::super::home::Home;
 use super::super::source;
 use super::super::trust;
 use super::super::ui::Ui;
-use super::work::Work;
+use super::work::DevSource;
 use crate::loaded_anew;
 use toolhost as host;
 use toolhost::{HostSettings, SourceStatus};
@@ -25,7 +25,7 @@ pub(super) fn may_be_put(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    work: &Work,
+    work: &DevSource,
     yes: bool,
 ) -> Result<(), Failure> {
     let Some(there) = There::of(home, global, work)? else { return Ok(()) };
@@ -45,7 +45,7 @@ pub(super) async fn in_place(
     ui: &Ui,
     home: &Home,
     global: &Global,
-    work: &Work,
+    work: &DevSource,
     yes: bool,
 ) -> Result<Option<OwnSource>, Failure> {
     let Some(path) = work.in_place() else { return Ok(None) };
@@ -97,7 +97,7 @@ struct There {
 }
 
 impl There {
-    fn of(home: &Home, global: &Global, work: &Work) -> Result<Option<There>, Failure> {
+    fn of(home: &Home, global: &Global, work: &DevSource) -> Result<Option<There>, Failure> {
         let Ok(id) = PluginId::from_stem(&script::stem(work.source())) else { return Ok(None) };
         let remembered = home.remembered().map_err(unusable)?;
         let known = remembered.lock().plugin(work.out(), id.as_str());
@@ -127,9 +127,11 @@ impl There {
         }
         match if yes { Some(true) } else { ui.ask("Trust these bytes?")? } {
             Some(true) => Ok(()),
-            Some(false) => Err(Failure::rejected("nothing is trusted, so nothing is developed")),
+            Some(false) => {
+                Err(Failure::rejected("nothing is trusted, so nothing is built or loaded"))
+            }
             None => Err(Failure::rejected(
-                "nobody can be asked here, so nothing is trusted, and nothing is developed",
+                "nobody can be asked here, so nothing is trusted, and nothing is built or loaded",
             )
             .hint("look at what differs; to trust these bytes, add `--yes`")),
         }

@@ -8,7 +8,7 @@ use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
 use super::pane::{OutputPane, millis};
-use super::work::Work;
+use super::work::DevSource;
 use toolhost::Host;
 use toolhost_core::tool::Call;
 use toolhost_sources::reload::SourceStatus;
@@ -131,7 +131,7 @@ impl Answers {
 pub(super) fn calls(
     ui: &Ui,
     log: &mut Follower,
-    work: &Work,
+    work: &DevSource,
     pane: &mut OutputPane,
 ) -> Result<(), Failure> {
     let unreadable =

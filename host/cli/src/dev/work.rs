@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(super) type Stamps = Vec<(PathBuf, Stamp)>;
 
 /// One source.
-pub(super) struct Work {
+pub(super) struct DevSource {
     source: PathBuf,
     out: PathBuf,
     /// Where that is, if it is neither what was named nor `./plugins`.
@@ -44,13 +44,13 @@ enum WorkKind {
     InPlace,
 }
 
-impl Work {
+impl DevSource {
     pub(super) fn new(
         home: &Home,
         source: &Path,
         out: Option<&Path>,
         as_component: bool,
-    ) -> Result<Work, Failure> {
+    ) -> Result<DevSource, Failure> {
         let usage = |what: &Path, error: std::io::Error| {
             Failure::usage(format!("{}: {error}", what.display()))
         };
@@ -95,7 +95,7 @@ impl Work {
         }
         let elsewhere =
             (is_elsewhere && kind != WorkKind::InPlace).then(|| whose(home, &source, &out));
-        Ok(Work { source, out, elsewhere, kind, made: BTreeSet::new() })
+        Ok(DevSource { source, out, elsewhere, kind, made: BTreeSet::new() })
     }
 
     /// Says where the plugin goes, if that is neither what was named nor `./plugins`.

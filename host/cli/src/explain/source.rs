@@ -3,7 +3,7 @@
 use super::{ExplainView, Section};
 use crate::inspect::need_line;
 use crate::problem::location;
-use toolhost_core::tool::{Need, Origin, SourceId};
+use toolhost_core::tool::{Need, Origin, Reason, SourceId};
 use toolhost_kernel::registry::SourceReport;
 use toolhost_sources::driver::{Location, SourceFacts};
 use toolhost_sources::reload::{Ready, SourceStatus};
@@ -26,12 +26,8 @@ pub(super) fn sections(view: &ExplainView<'_>) -> Vec<Section> {
 pub(super) fn change(view: &ExplainView<'_>) -> Option<String> {
     let reasons = view.sources.iter().filter_map(|status| status.source.as_ref());
     let mut reasons = reasons.filter_map(|source| left_out(view, view.catalog.report(source)?));
-    let reason = reasons.next()?;
-    // The repair is what stands behind the last semicolon.
-    Some(match reason.rsplit_once("; ") {
-        Some((_, repair)) => repair.strip_prefix("to let it, ").unwrap_or(repair).to_owned(),
-        None => format!("see to why it was left out ({reason})"),
-    })
+    let Reason { problem, repair } = reasons.next()?;
+    Some(repair.unwrap_or_else(|| format!("see to why it was left out ({problem})")))
 }
 
 fn of_status(view: &ExplainView<'_>, status: &SourceStatus) -> Option<Section> {
@@ -63,14 +59,12 @@ fn of_status(view: &ExplainView<'_>, status: &SourceStatus) -> Option<Section> {
     let facts = &ready.facts;
     let built = made(facts);
     steps.push((made_as(facts), built));
-    let replaced = report.replaced.contains(view.name);
-    match left_out(view, report) {
-        Some(reason) if replaced => {
-            let by = reason.strip_prefix("replaced ").unwrap_or(&reason);
-            steps.push(("replaced", by.to_owned()));
+    match (report.replaced.get(view.name), left_out(view, report)) {
+        (Some(by), Some(_)) => {
+            steps.push(("replaced", format!("by the tool of the same name of {by}")));
         }
-        Some(reason) if !report.tools.iter().any(|name| name == view.name) => {
-            steps.push(("rejected", reason));
+        (None, Some(reason)) if !report.tools.iter().any(|name| name == view.name) => {
+            steps.push(("rejected", reason.to_string()));
         }
         _ => steps.push(("registered", format!("`{}` by {source}", view.name))),
     }
@@ -85,7 +79,7 @@ fn declares(view: &ExplainView<'_>, source: &SourceId) -> bool {
     })
 }
 
-fn left_out(view: &ExplainView<'_>, report: &SourceReport) -> Option<String> {
+fn left_out(view: &ExplainView<'_>, report: &SourceReport) -> Option<Reason> {
     let rejection = report.rejected.iter().find(|rejection| rejection.tool == view.name)?;
     Some(rejection.reason.clone())
 }

@@ -1,7 +1,7 @@
 //! The second part of the chain: the tool that has the name, from its toolset to the listing.
 
 use super::{ExplainView, Section};
-use toolhost_core::tool::{Held, HookEvent};
+use toolhost_core::tool::{Held, HookEvent, Reason};
 use toolhost_kernel::registry::Entry;
 use toolhost_policy::toolset::Selection;
 
@@ -44,13 +44,9 @@ pub(super) async fn section(view: &ExplainView<'_>) -> Option<Section> {
 pub(super) async fn change(view: &ExplainView<'_>, entry: &Entry) -> Option<String> {
     let mut changes = Vec::new();
     let unmet = entry.tool.unmet();
-    // The repair is what stands behind the last colon.
-    changes.extend(unmet.iter().map(|reason| {
-        reason.rsplit_once(": ").map_or(reason.as_str(), |(_, repair)| repair).to_owned()
-    }));
-    if unmet.is_empty()
-        && let Some(unavailable) = view.host.unavailable().await.remove(view.name)
-    {
+    let is_met = unmet.is_empty();
+    changes.extend(unmet.into_iter().map(|Reason { problem, repair }| repair.unwrap_or(problem)));
+    if is_met && let Some(unavailable) = view.host.unavailable().await.remove(view.name) {
         changes.push(format!("see to what its check asks for ({})", unavailable.reason));
     }
     if !view.session.has(view.catalog, view.name) {
@@ -99,9 +95,9 @@ fn session(view: &ExplainView<'_>) -> String {
     } else if view.session.has(view.catalog, view.name) {
         "has it".to_owned()
     } else if is_enabled(view) {
-        format!("has it not: taken away with `{}`", disabling.join("` and `"))
+        format!("does not have it: disabled by `{}`", disabling.join("` and `"))
     } else {
-        "has it not: none of its toolsets is enabled".to_owned()
+        "does not have it: none of its toolsets is enabled".to_owned()
     }
 }
 

@@ -79,7 +79,7 @@ impl Inspected<'_> {
             }
             if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
         };
-        ui.line("\nImports, which are what it could ask for at most:")?;
+        ui.line("\nImports, the most it could ask for:")?;
         ui.line(&format!("  refuses without a grant: {}", words(true)))?;
         ui.line(&format!("  reaches nothing outside: {}", words(false)))?;
         match facts.toolchain.runtime {
@@ -112,7 +112,11 @@ impl Inspected<'_> {
             ui.line("\nLeft out:")?;
         }
         for rejection in &self.report.rejected {
-            ui.line(&format!("  {}: {}", shown(&rejection.tool), shown(&rejection.reason)))?;
+            ui.line(&format!(
+                "  {}: {}",
+                shown(&rejection.tool),
+                shown(&rejection.reason.to_string())
+            ))?;
         }
         let extensions = &self.loaded.facts.extensions;
         if !extensions.is_empty() {

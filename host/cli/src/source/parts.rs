@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{MANIFEST, MANIFEST_BYTES_MAX};
 use toolhost_state::config;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 
 /// Packages that are looked at; of more, nobody can tell whose they are.
 const PARTS_MAX: usize = 1_000;
@@ -48,7 +48,7 @@ pub(super) fn foreign(source: &Path, is_own: &dyn Fn(&Path) -> bool) -> Option<P
 }
 
 fn manifest(folder: &Path) -> String {
-    Place::Own.text(&folder.join(MANIFEST), MANIFEST_BYTES_MAX).unwrap_or_default()
+    ReadScope::Own.text(&folder.join(MANIFEST), MANIFEST_BYTES_MAX).unwrap_or_default()
 }
 
 /// The packages that a pattern of a workspace may mean.

@@ -122,7 +122,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::view::{Known, Plugin, Press, Tool};
+    use super::super::view::{Inventory, PluginRow, Press, ToolRow};
     use super::*;
 
     fn check(view: &WatchView, width: u16, height: u16, expected: &Expect) {
@@ -136,18 +136,18 @@ mod tests {
 
     fn view() -> WatchView {
         let mut view = WatchView::new(Some("Nothing stands in the audit log yet.".into()));
-        let plugin = Plugin {
+        let plugin = PluginRow {
             source: "plugin:json".into(),
             state: "ready, bundled".into(),
             tools: 2,
-            ..Plugin::default()
+            ..PluginRow::default()
         };
-        let tool = |name: &str| Tool {
+        let tool = |name: &str| ToolRow {
             name: name.into(),
             source: "plugin:json".into(),
             state: "ready".into(),
         };
-        view.know(Known {
+        view.know(Inventory {
             plugins: vec![plugin],
             tools: vec![tool("json_query"), tool("json_schema_infer")],
         });
@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn every_plugin_that_fits_is_shown_with_its_whole_id() {
         let mut view = WatchView::new(None);
-        let plugin = |number: usize| Plugin {
+        let plugin = |number: usize| PluginRow {
             source: format!("plugin:{number:02}-{}", "x".repeat(37)),
             state: "live, untrusted".into(),
             tools: 2,
-            ..Plugin::default()
+            ..PluginRow::default()
         };
-        view.know(Known { plugins: (0..11).map(plugin).collect(), tools: Vec::new() });
+        view.know(Inventory { plugins: (0..11).map(plugin).collect(), tools: Vec::new() });
         check(
             &view,
             80,

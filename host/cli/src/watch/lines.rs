@@ -5,11 +5,11 @@ use serde_json::json;
 use super::super::audit::in_words;
 use super::super::failure::Failure;
 use super::super::ui::{self, Ui};
-use super::view::{Known, Plugin};
-use super::{Source, TICK, WatchView, unreadable};
+use super::view::{Inventory, PluginRow};
+use super::{TICK, WatchSource, WatchView, unreadable};
 
 /// Prints plugins, and then events as they come.
-pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
+pub(super) async fn run(ui: &Ui, source: &WatchSource<'_>) -> Result<(), Failure> {
     // From now on: what was before, `toolhost audit` shows.
     let mut log = source.follow(0)?;
     let notice = source.beginning()?;
@@ -60,9 +60,9 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
                 show(ui, plugin)?;
             }
             let is_there =
-                |plugin: &&Plugin| now.plugins.iter().any(|other| other.path == plugin.path);
+                |plugin: &&PluginRow| now.plugins.iter().any(|other| other.path == plugin.path);
             for plugin in known.plugins.iter().filter(|plugin| !is_there(plugin)) {
-                show(ui, &Plugin { state: "gone".to_owned(), tools: 0, ..plugin.clone() })?;
+                show(ui, &PluginRow { state: "gone".to_owned(), tools: 0, ..plugin.clone() })?;
             }
             view.know(now.clone());
             known = now;
@@ -72,11 +72,14 @@ pub(super) async fn run(ui: &Ui, source: &Source<'_>) -> Result<(), Failure> {
 }
 
 /// What there is when it begins.
-pub(super) fn begin(ui: &Ui, known: &Known) -> Result<(), Failure> {
+pub(super) fn begin(ui: &Ui, known: &Inventory) -> Result<(), Failure> {
     known.plugins.iter().try_for_each(|plugin| show(ui, plugin))
 }
 
-fn show(ui: &Ui, Plugin { source, path, digest, state, tools }: &Plugin) -> Result<(), Failure> {
+fn show(
+    ui: &Ui,
+    PluginRow { source, path, digest, state, tools }: &PluginRow,
+) -> Result<(), Failure> {
     if ui.json {
         let digest = digest.as_ref().map(|digest| format!("sha256:{digest}"));
         let plugin = json!({

@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 use super::super::audit::about;
 use super::super::failure::Failure;
 use super::draw::draw;
-use super::view::{Known, Press, WatchView, Wish};
-use super::{Source, TICK, unreadable};
+use super::view::{Inventory, Press, WatchView, Wish};
+use super::{TICK, WatchSource, unreadable};
 
 /// So much of what was before is read: some thousand calls.
 const BYTES_BEFORE: u64 = 2 << 20;
 
 /// Shows the view until a person has seen enough.
-pub(super) async fn run(source: &Source<'_>) -> Result<(), Failure> {
+pub(super) async fn run(source: &WatchSource<'_>) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::fault(error.to_string()));
     let signals = [listen(SignalKind::terminate())?, listen(SignalKind::hangup())?];
     let log = source.follow(BYTES_BEFORE)?;
@@ -36,13 +36,13 @@ pub(super) async fn run(source: &Source<'_>) -> Result<(), Failure> {
 }
 
 struct Screen<'a> {
-    source: &'a Source<'a>,
+    source: &'a WatchSource<'a>,
     terminal: DefaultTerminal,
     view: WatchView,
     notice: String,
 }
 
-type Asking<'a> = Pin<Box<dyn Future<Output = Result<Known, Failure>> + 'a>>;
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<Inventory, Failure>> + 'a>>;
 
 impl Screen<'_> {
     async fn run(

@@ -31,7 +31,7 @@ const NOT_RUN: [Code; 8] = [
 
 /// A plugin, as a host that has just loaded it knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plugin {
+pub(super) struct PluginRow {
     /// Such as `plugin:json`; or the file, if its name is no id.
     pub(super) source: String,
     /// The file.
@@ -46,7 +46,7 @@ pub(super) struct Plugin {
 
 /// A tool, as that host knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tool {
+pub(super) struct ToolRow {
     pub(super) name: String,
     pub(super) source: String,
     /// In a word or two.
@@ -55,9 +55,9 @@ pub(super) struct Tool {
 
 /// What there is to be called at present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) plugins: Vec<Plugin>,
-    pub(super) tools: Vec<Tool>,
+pub(super) struct Inventory {
+    pub(super) plugins: Vec<PluginRow>,
+    pub(super) tools: Vec<ToolRow>,
 }
 
 /// A part of the screen.
@@ -155,7 +155,7 @@ struct Sum {
 /// Everything that is shown, and where a person is.
 #[derive(Clone, Debug)]
 pub(super) struct WatchView {
-    known: Known,
+    known: Inventory,
     calls: VecDeque<LastCall>,
     denials: VecDeque<(SystemTime, String, String)>,
     loads: BTreeMap<String, Loads>,
@@ -175,7 +175,7 @@ impl WatchView {
     /// With a notice, which is shown until there is an event.
     pub(super) fn new(notice: Option<String>) -> WatchView {
         WatchView {
-            known: Known::default(),
+            known: Inventory::default(),
             calls: VecDeque::new(),
             denials: VecDeque::new(),
             loads: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl WatchView {
     }
 
     /// Takes what a host knows by now.
-    pub(super) fn know(&mut self, known: Known) {
+    pub(super) fn know(&mut self, known: Inventory) {
         self.known = known;
         self.failure = None;
     }
@@ -292,7 +292,7 @@ impl WatchView {
             (Some(notice), _) => Some(notice.clone()),
             (None, 0) => None,
             (None, count) => Some(format!(
-                "{count} lines of the audit log are no records; see `toolhost audit verify`"
+                "{count} lines of the audit log are not records; see `toolhost audit verify`"
             )),
         }
     }
@@ -391,7 +391,7 @@ impl WatchView {
     fn plugin_rows(&self, now: SystemTime) -> Vec<Vec<String>> {
         let sums = self.sums(|_, source| source.to_owned());
         let none = (Loads::default(), Sum::default());
-        let row = |plugin: &Plugin| {
+        let row = |plugin: &PluginRow| {
             let loads = self.loads.get(&plugin.source).unwrap_or(&none.0);
             let sum = sums.get(&plugin.source).unwrap_or(&none.1);
             vec![

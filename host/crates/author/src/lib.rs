@@ -24,7 +24,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use toolhost_core::tool::{PluginId, PluginIdError};
-use toolhost_process::StartError;
+use toolhost_process::SpawnError;
 use toolhost_wasm::script::{self, ScriptError};
 use toolhost_wasm::{self as plugin, ContractError};
 
@@ -142,7 +142,7 @@ pub enum BuildError {
     },
     /// The toolchain does not start.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] SpawnError),
     /// The compiler says no.
     #[error("the build of {folder} failed{messages}", folder = folder.display())]
     Compiler {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::{BuildError, io, refuse_twin};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::PluginId;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_wasm::script::{self, Script};
 
 /// How a folder begins in which something lies for a moment, in the folder that it goes to.
@@ -138,7 +138,7 @@ pub fn copy_script(
     if others.any(|path| PluginId::from_stem(&script::stem(&path)).is_ok_and(|other| other == id)) {
         refuse_twin(out, &id)?;
     }
-    let place = Place::of_plugins(source.parent().unwrap_or(source)).map_err(io(source))?;
+    let place = ReadScope::of_plugins(source.parent().unwrap_or(source)).map_err(io(source))?;
     let script = Script::read(&place, source, "", limits)?;
     if source.is_dir() {
         for module in &script.modules {

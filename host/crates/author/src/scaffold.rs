@@ -14,7 +14,7 @@ use thiserror::Error;
 use toolhost_core::text;
 use toolhost_core::tool::PluginId;
 use toolhost_policy::capability::quoted;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 
 /// Bytes of a file that says what an SDK's package is called.
 const PACKAGE_BYTES_MAX: u64 = 1 << 20;
@@ -348,7 +348,7 @@ fn found_sdk(
 
 fn is_sdk(folder: &Path, file: &str) -> bool {
     // A folder around the new plugin may be of a repository that a stranger wrote.
-    let place = fs::canonicalize(folder).map(Place::Project);
+    let place = fs::canonicalize(folder).map(ReadScope::Project);
     let text = place.ok().and_then(|place| place.text(&folder.join(file), PACKAGE_BYTES_MAX).ok());
     let text = text.unwrap_or_default();
     // Each of these files has its package's name in quotes.

@@ -71,6 +71,11 @@ pub fn sanitized(text: &str) -> String {
     }
 }
 
+/// Returns the text of an exception as a person may read it: what [`sanitized`] makes, without its mark.
+pub fn without_error_mark(text: &str) -> &str {
+    text.strip_prefix(ERROR_PREFIX).unwrap_or(text)
+}
+
 /// Returns a text that is no error, without what could pass for a turn of the conversation.
 pub fn without_markup(text: &str) -> Cow<'_, str> {
     let mut bare = Cow::Borrowed(text);

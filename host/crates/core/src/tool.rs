@@ -59,8 +59,8 @@ pub trait Tool: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// What the tool requires and does not have: one sentence each, with the repair.
-    fn unmet(&self) -> Vec<String> {
+    /// What the tool requires and does not have, each with the repair.
+    fn unmet(&self) -> Vec<Reason> {
         Vec::new()
     }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::registry::Entry;
 use toolhost_core::limits::Limits;
-use toolhost_core::tool::{Meter, SourceId, Usage};
+use toolhost_core::tool::{Meter, Reason, SourceId, Usage};
 
 /// How long an answer is kept.
 const KEPT_FOR: Duration = Duration::from_secs(30);
@@ -271,7 +271,12 @@ fn unmet(entry: &Entry) -> Option<Unavailable> {
     if entry.tool.spec().requires_env.is_empty() {
         return None;
     }
-    let unmet = entry.tool.unmet();
+    // The repairs stand behind colons, since a semicolon ends each reason but the last.
+    let in_words = |Reason { problem, repair }: Reason| match repair {
+        Some(repair) => format!("{problem}: {repair}"),
+        None => problem,
+    };
+    let unmet: Vec<String> = entry.tool.unmet().into_iter().map(in_words).collect();
     let reason = unmet.join("; ");
     (!unmet.is_empty()).then(|| Unavailable { reason, usage: Usage::default() })
 }

@@ -332,7 +332,8 @@ fn too_late(time_max: Duration, by_caller: bool) -> CallError {
     if by_caller { error } else { error.with("limit", Limits::WALL_TIME) }
 }
 
-/// A tool that fails may not say what it lacked; the host does.
+/// A tool that fails may not say what it lacked; the host does. What the tool has handed on word for
+/// word is not said twice.
 fn with_refusals(error: CallError, refusals: &[Refusal]) -> CallError {
     let untold = refusals.iter().map(Refusal::to_string);
     let untold: Vec<String> = untold.filter(|refusal| !error.message.contains(refusal)).collect();

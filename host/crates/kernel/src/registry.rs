@@ -18,7 +18,7 @@ use toolhost_core::limits::Limits;
 use toolhost_core::runtime::Stop;
 use toolhost_core::scheduler::SourceKey;
 use toolhost_core::text;
-use toolhost_core::tool::{Hooks, Registration, Rejection, SourceId, Tool};
+use toolhost_core::tool::{Hooks, Reason, Registration, Rejection, SourceId, Tool};
 use toolhost_policy::toolset;
 use toolhost_schema::schema::Schema;
 
@@ -68,8 +68,8 @@ pub struct SourceReport {
     pub tools: Vec<String>,
     /// Tools that were left out, and why.
     pub rejected: Vec<Rejection>,
-    /// Names of those left out because the operator lets another source replace them.
-    pub replaced: BTreeSet<String>,
+    /// Those left out because the operator lets another source replace them, and which one does.
+    pub replaced: BTreeMap<String, SourceId>,
     /// Tools that wait for a person to look at their source, and why. They cannot be called.
     pub waiting: Vec<Rejection>,
 }
@@ -130,7 +130,7 @@ impl Catalog {
     }
 
     /// Why a tool of this name waits, and whose it is, if no tool has the name and one waits.
-    pub fn waiting(&self, name: &str) -> Option<(&SourceId, &str)> {
+    pub fn waiting(&self, name: &str) -> Option<(&SourceId, &Reason)> {
         let mut waiting = self.sources.iter().flat_map(|(source, report)| {
             report.waiting.iter().map(move |waiting| (source, waiting))
         });
@@ -372,7 +372,8 @@ fn assemble(live: &BTreeMap<SourceId, LiveSource>, owners: &Owners, generation: 
             }
             Verdict::Shadowed { by } => {
                 let reason = format!("replaced by the tool of the same name of {by}");
-                report.replaced.insert(name.clone());
+                let reason = Reason::without_repair(reason);
+                report.replaced.insert(name.clone(), by);
                 report.rejected.push(Rejection { tool: name, reason });
             }
             Verdict::Rejected(reason) => report.rejected.push(Rejection { tool: name, reason }),

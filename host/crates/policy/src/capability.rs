@@ -38,7 +38,7 @@ pub use exclusive::{Exclusive, Sides};
 pub use grants::{Grant, Grants};
 pub use hooks::{HookGrant, fits, hears};
 pub use http::{HttpGrant, HttpRefusal, HttpRights, Target};
-pub use secrets::{SecretGrant, SecretRights, Slot, asked_secrets};
+pub use secrets::{SecretGrant, SecretRights, SecretSlot, asked_secrets};
 pub use words::{is_known, need_words};
 
 /// What there is to know of one kind of authority: how it is asked for, granted and told.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use toolhost_core::text::suspect::{Kind, Suspect, suspects, visible};
+use toolhost_core::text::suspect::{Suspect, SuspectKind, suspects, visible};
 use toolhost_core::tool::{Need, Registration, ToolSpec};
 
 /// Suspicions that one registration may give; a person has seen enough then.
@@ -85,7 +85,7 @@ pub fn in_definition(description: &str, parameters: &Value) -> Vec<Suspicion> {
 /// Those suspicions for which a plugin has to wait for a person: all but names of other tools,
 /// which many a good description has.
 pub fn to_wait_for(suspicions: &[Suspicion]) -> impl Iterator<Item = &Suspicion> {
-    suspicions.iter().filter(|suspicion| suspicion.suspect.kind != Kind::OtherTool)
+    suspicions.iter().filter(|suspicion| suspicion.suspect.kind != SuspectKind::OtherTool)
 }
 
 impl std::fmt::Display for Suspicion {
@@ -204,7 +204,7 @@ impl TextReader<'_> {
         self.plain_at(place, text);
         if let Some(range) = other_tool(text, &self.others) {
             let what = "names a tool of others";
-            self.push(place, Suspect::new(Kind::OtherTool, what, text, range));
+            self.push(place, Suspect::new(SuspectKind::OtherTool, what, text, range));
         }
     }
 

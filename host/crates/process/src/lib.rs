@@ -82,7 +82,7 @@ pub struct Streamed {
 /// The command could not be run.
 #[derive(Debug, Error)]
 #[error("{program} cannot be run: {error}", program = program.display())]
-pub struct StartError {
+pub struct SpawnError {
     program: PathBuf,
     error: std::io::Error,
 }
@@ -94,7 +94,7 @@ pub struct StartError {
 ///
 /// # Cancel safety
 /// Dropping the future kills the process, not those it has started.
-pub async fn run(command: &Command) -> Result<Finished, StartError> {
+pub async fn run(command: &Command) -> Result<Finished, SpawnError> {
     let failed = |error| command.failed(error);
     let mut child = command.start()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -119,7 +119,7 @@ pub async fn run(command: &Command) -> Result<Finished, StartError> {
 pub async fn run_into(
     command: &Command,
     output: &mut (impl AsyncWrite + Unpin),
-) -> Result<Streamed, StartError> {
+) -> Result<Streamed, SpawnError> {
     let failed = |error| command.failed(error);
     let mut child = command.start()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -141,7 +141,7 @@ pub async fn run_into(
 }
 
 impl Command {
-    fn start(&self) -> Result<Child, StartError> {
+    fn start(&self) -> Result<Child, SpawnError> {
         tokio::process::Command::new(&self.program)
             .args(&self.arguments)
             .current_dir(&self.folder)
@@ -165,8 +165,8 @@ impl Command {
         }
     }
 
-    fn failed(&self, error: std::io::Error) -> StartError {
-        StartError { program: self.program.clone(), error }
+    fn failed(&self, error: std::io::Error) -> SpawnError {
+        SpawnError { program: self.program.clone(), error }
     }
 }
 

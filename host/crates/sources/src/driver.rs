@@ -191,7 +191,7 @@ pub trait Driver: Send + Sync {
         _found: &'a Found,
         _load_as: &'a LoadAs,
         _known: &'a BTreeSet<String>,
-    ) -> BoxFuture<'a, Option<Listed>> {
+    ) -> BoxFuture<'a, Option<RecordedTools>> {
         Box::pin(future::ready(None))
     }
 
@@ -205,7 +205,7 @@ pub trait Driver: Send + Sync {
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// The digest of a definition, and what it registered.
-pub type Listed = (Arc<str>, Vec<ToolSpec>);
+pub type RecordedTools = (Arc<str>, Vec<ToolSpec>);
 
 /// One source that there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -379,7 +379,7 @@ pub enum Recorded {
         usage: Usage,
     },
     /// What it registered. It has to be loaded all the same.
-    Tools(Listed),
+    Tools(RecordedTools),
 }
 
 /// A source whose present definition serves.

@@ -11,7 +11,7 @@ mod scan;
 use std::path::{Path, PathBuf};
 
 use toolhost_core::tool::Origin;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_wasm::script;
 
 pub use driver::FolderDriver;
@@ -48,14 +48,14 @@ impl Folder {
     ///
     /// # Errors
     /// If it is a project's, and leads out of the project.
-    pub fn place(&self) -> Result<Place, String> {
+    pub fn place(&self) -> Result<ReadScope, String> {
         if self.origin != Origin::Project {
-            return Ok(Place::Own);
+            return Ok(ReadScope::Own);
         }
         let unknown = |error: std::io::Error| error.to_string();
-        let place = match Place::of_links(&[], &self.path).map_err(unknown)? {
+        let place = match ReadScope::of_links(&[], &self.path).map_err(unknown)? {
             Some(place) => place,
-            None => Place::of_plugins(&self.path).map_err(unknown)?,
+            None => ReadScope::of_plugins(&self.path).map_err(unknown)?,
         };
         place.real(&self.path).map_err(|error| {
             let real = std::fs::canonicalize(&self.path).unwrap_or_default();
@@ -75,17 +75,17 @@ impl Folder {
 ///
 /// # Errors
 /// If its folder cannot be found.
-pub fn place_of(folders: &[Folder], path: &Path) -> std::io::Result<Place> {
+pub fn place_of(folders: &[Folder], path: &Path) -> std::io::Result<ReadScope> {
     let own = folders.iter().filter(|known| known.origin != Origin::Project);
     let own: Vec<PathBuf> =
         own.filter_map(|known| std::fs::canonicalize(&known.path).ok()).collect();
-    if let Some(place) = Place::of_links(&own, path)? {
+    if let Some(place) = ReadScope::of_links(&own, path)? {
         return Ok(place);
     }
     let path = std::path::absolute(path)?;
     let folder = std::fs::canonicalize(path.parent().unwrap_or(Path::new("/")))?;
     match own.contains(&folder) {
-        true => Ok(Place::Own),
-        false => Place::of_plugins(&folder),
+        true => Ok(ReadScope::Own),
+        false => ReadScope::of_plugins(&folder),
     }
 }

@@ -30,12 +30,12 @@ use toolhost_core::limits::{Bytes, Limits};
 use toolhost_core::tool::{CallError, ToolOutput};
 
 pub use event::{
-    Answer, Called, Event, Granted, Loaded, SecretChange, SecretChanged, Text, Trusted,
+    Answer, Called, Event, GrantEvent, LoadEvent, SecretChange, SecretChanged, Text, TrustEvent,
 };
 pub use file::{Part, parts};
 pub use follow::Follower;
 pub use read::{Damage, LINE_BYTES_MAX, Lines, Record, read};
-pub use verify::{Head, Problem, Verified, Verifier, verify};
+pub use verify::{Head, LogProblem, Verified, Verifier, verify};
 
 /// How long events are gathered before they are written together.
 pub const GATHER_TIME: Duration = Duration::from_millis(20);

@@ -40,7 +40,7 @@ const NOT_ON_DISK: [u32; 10] = [
 
 /// From where files are read, and how far links may lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ReadScope {
     /// A stranger's project: nothing leads out of this folder.
     Project(PathBuf),
     /// A folder of the user's own: links lead to files of the user, or of the system.
@@ -54,12 +54,12 @@ pub struct ReadError {
     /// The file.
     pub name: String,
     /// What is wrong with it.
-    pub problem: Problem,
+    pub problem: FileProblem,
 }
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum FileProblem {
     /// It is not there.
     Absent(String),
     /// It cannot be opened or read.
@@ -81,27 +81,27 @@ pub enum Problem {
     NotText,
 }
 
-impl Problem {
+impl FileProblem {
     /// Why, and what to do.
     pub fn reason(&self) -> Reason {
         let (problem, repair) = match self {
-            Problem::Absent(given) => (format!("cannot be read: {given}"), None),
-            Problem::Unreadable(given) => (format!("cannot be read: {given}"), None),
-            Problem::LeadsOut => (
+            FileProblem::Absent(given) => (format!("cannot be read: {given}"), None),
+            FileProblem::Unreadable(given) => (format!("cannot be read: {given}"), None),
+            FileProblem::LeadsOut => (
                 "leads out of its project by a link, so it is not read".to_owned(),
                 Some("put the file itself there, or remove the link".to_owned()),
             ),
-            Problem::Foreign => (
+            FileProblem::Foreign => (
                 "belongs to another user of this machine, so it is not read".to_owned(),
                 Some("copy it, or remove the link".to_owned()),
             ),
-            Problem::NotRegular(given) => {
+            FileProblem::NotRegular(given) => {
                 (format!("is {given}, not a regular file"), Some("remove it".to_owned()))
             }
-            Problem::TooLarge { allowed, .. } => {
+            FileProblem::TooLarge { allowed, .. } => {
                 (format!("has more than the {allowed} bytes that are allowed"), None)
             }
-            Problem::NotText => {
+            FileProblem::NotText => {
                 ("is not UTF-8 text".to_owned(), Some("save it as UTF-8".to_owned()))
             }
         };
@@ -109,13 +109,13 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FileProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason().fmt(formatter)
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for FileProblem {}
 
 /// A regular file that is open.
 #[derive(Debug)]
@@ -127,13 +127,13 @@ pub struct Opened {
 /// Links that are followed one after the other, as the kernel does.
 const LINKS_MAX: usize = 40;
 
-impl Place {
+impl ReadScope {
     /// The project of a folder of plugins: the folder that `plugins`, or a link, lies in; or else the
     /// folder itself, also where it is called so and has what a project has: `.git`, or a toolhost.toml.
     ///
     /// # Errors
     /// If it cannot be found.
-    pub fn of_plugins(folder: &Path) -> io::Result<Place> {
+    pub fn of_plugins(folder: &Path) -> io::Result<ReadScope> {
         // Without the slash at the end, with which a link is the folder it leads to.
         let folder: PathBuf = std::path::absolute(folder)?.components().collect();
         let is_link = fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink());
@@ -142,11 +142,11 @@ impl Place {
             (Some(_), Some(above)) if is_link && above.file_name() != Some(PLUGINS.as_ref()) => {
                 above
             }
-            (Some(_), Some(above)) if is_link => return Place::of_plugins(above),
+            (Some(_), Some(above)) if is_link => return ReadScope::of_plugins(above),
             (Some(name), Some(above)) if name == PLUGINS && !is_project(&folder) => above,
             _ => &folder,
         };
-        Ok(Place::Project(fs::canonicalize(project)?))
+        Ok(ReadScope::Project(fs::canonicalize(project)?))
     }
 
     /// The project out of which a link in the middle of a path leads that somebody typed, if there is
@@ -155,7 +155,7 @@ impl Place {
     ///
     /// # Errors
     /// If the working directory cannot be found.
-    pub fn of_links(own: &[PathBuf], path: &Path) -> io::Result<Option<Place>> {
+    pub fn of_links(own: &[PathBuf], path: &Path) -> io::Result<Option<ReadScope>> {
         let here = fs::canonicalize(".")?;
         let mut reached = PathBuf::new();
         let Some(folder) = path.parent() else { return Ok(None) };
@@ -172,7 +172,7 @@ impl Place {
             let here = above.starts_with(&here).then_some(here.as_path());
             let Some(project) = project_of(&above).or(here) else { continue };
             if !fs::canonicalize(&reached).is_ok_and(|real| real.starts_with(project)) {
-                return Ok(Some(Place::Project(project.to_owned())));
+                return Ok(Some(ReadScope::Project(project.to_owned())));
             }
         }
         Ok(None)
@@ -183,9 +183,9 @@ impl Place {
     ///
     /// # Errors
     /// If it cannot be found.
-    pub fn beside(path: &Path) -> io::Result<Place> {
+    pub fn beside(path: &Path) -> io::Result<ReadScope> {
         let real = fs::canonicalize(path)?;
-        Ok(Place::Project(real.parent().unwrap_or(Path::new("/")).to_owned()))
+        Ok(ReadScope::Project(real.parent().unwrap_or(Path::new("/")).to_owned()))
     }
 
     /// Where a path really leads, if nothing is in the way of that.
@@ -196,27 +196,27 @@ impl Place {
         self.find(path).map_err(|problem| named(path, problem))
     }
 
-    fn find(&self, path: &Path) -> Result<PathBuf, Problem> {
+    fn find(&self, path: &Path) -> Result<PathBuf, FileProblem> {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             // What others have is not told of, not even whether it is there.
             Err(error) if self.may_lead_out(path, LINKS_MAX) => {
                 return Err(match is(&error, Errno::LOOP) {
                     true => problem(&error),
-                    false => Problem::LeadsOut,
+                    false => FileProblem::LeadsOut,
                 });
             }
             Err(error) => return Err(problem(&error)),
         };
         match self {
-            Place::Project(project) if !real.starts_with(project) => Err(Problem::LeadsOut),
+            ReadScope::Project(project) if !real.starts_with(project) => Err(FileProblem::LeadsOut),
             _ => Ok(real),
         }
     }
 
     /// Tells whether a path that leads nowhere does so outside of the project.
     fn may_lead_out(&self, path: &Path, links_left: usize) -> bool {
-        let Place::Project(project) = self else { return false };
+        let ReadScope::Project(project) = self else { return false };
         let Some(links_left) = links_left.checked_sub(1) else { return false };
         let Ok(target) = fs::read_link(path) else { return false };
         let above = path.parent().unwrap_or(Path::new("."));
@@ -242,26 +242,26 @@ impl Place {
         opened.map_err(|problem| named(path, problem))
     }
 
-    fn open_real(&self, real: &Path) -> Result<Opened, Problem> {
+    fn open_real(&self, real: &Path) -> Result<Opened, FileProblem> {
         let root = match self {
-            Place::Project(project) => project,
-            Place::Own => Path::new("/"),
+            ReadScope::Project(project) => project,
+            ReadScope::Own => Path::new("/"),
         };
-        let below = real.strip_prefix(root).map_err(|_| Problem::LeadsOut)?;
+        let below = real.strip_prefix(root).map_err(|_| FileProblem::LeadsOut)?;
         let below = if below == Path::new("") { Path::new(".") } else { below };
         let file = beneath(root, below).map_err(|error| match error {
             // It has become a link since it was looked at.
-            error if is(&error, Errno::LOOP) || is(&error, Errno::XDEV) => Problem::LeadsOut,
+            error if is(&error, Errno::LOOP) || is(&error, Errno::XDEV) => FileProblem::LeadsOut,
             // As opening a socket fails.
             _ if fs::symlink_metadata(real).is_ok_and(|found| found.file_type().is_socket()) => {
-                Problem::NotRegular("a socket")
+                FileProblem::NotRegular("a socket")
             }
             error => problem(&error),
         })?;
         let before = file.metadata().map_err(|error| problem(&error))?;
         let kind = before.file_type();
         if !kind.is_file() {
-            return Err(Problem::NotRegular(match kind {
+            return Err(FileProblem::NotRegular(match kind {
                 _ if kind.is_dir() => "a directory",
                 _ if kind.is_fifo() => "a named pipe",
                 _ if kind.is_socket() => "a socket",
@@ -269,11 +269,11 @@ impl Place {
             }));
         }
         if is_made_by_the_system(&file) {
-            return Err(Problem::NotRegular("made by the system as it is read"));
+            return Err(FileProblem::NotRegular("made by the system as it is read"));
         }
         let users = [rustix::process::geteuid().as_raw(), 0];
-        if *self == Place::Own && !users.contains(&before.uid()) {
-            return Err(Problem::Foreign);
+        if *self == ReadScope::Own && !users.contains(&before.uid()) {
+            return Err(FileProblem::Foreign);
         }
         Ok(Opened { file, before })
     }
@@ -281,7 +281,7 @@ impl Place {
     /// Reads a regular file of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// As [`Place::open`]; or if it is larger or cannot be read.
+    /// As [`ReadScope::open`]; or if it is larger or cannot be read.
     pub fn bytes(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
         let read = self.open(path)?.bytes(bytes_max);
         read.map_err(|problem| named(path, problem))
@@ -290,10 +290,10 @@ impl Place {
     /// Reads a text file of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// As [`Place::bytes`]; or if it is no text.
+    /// As [`ReadScope::bytes`]; or if it is no text.
     pub fn text(&self, path: &Path, bytes_max: u64) -> Result<String, ReadError> {
         let bytes = self.bytes(path, bytes_max)?;
-        String::from_utf8(bytes).map_err(|_| named(path, Problem::NotText))
+        String::from_utf8(bytes).map_err(|_| named(path, FileProblem::NotText))
     }
 }
 
@@ -302,8 +302,8 @@ impl Opened {
     ///
     /// # Errors
     /// If it has more than `bytes_max` bytes, or cannot be read.
-    pub fn bytes(&self, bytes_max: u64) -> Result<Vec<u8>, Problem> {
-        let too_large = |given| Problem::TooLarge { given, allowed: bytes_max };
+    pub fn bytes(&self, bytes_max: u64) -> Result<Vec<u8>, FileProblem> {
+        let too_large = |given| FileProblem::TooLarge { given, allowed: bytes_max };
         if self.before.len() > bytes_max {
             return Err(too_large(self.before.len()));
         }
@@ -351,14 +351,14 @@ fn is_project(folder: &Path) -> bool {
     OF_PROJECT.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
 }
 
-fn named(path: &Path, problem: Problem) -> ReadError {
+fn named(path: &Path, problem: FileProblem) -> ReadError {
     ReadError { name: text::one_line(&path.display().to_string()), problem }
 }
 
-fn problem(error: &io::Error) -> Problem {
+fn problem(error: &io::Error) -> FileProblem {
     match error.kind() {
-        io::ErrorKind::NotFound => Problem::Absent(error.to_string()),
-        _ => Problem::Unreadable(error.to_string()),
+        io::ErrorKind::NotFound => FileProblem::Absent(error.to_string()),
+        _ => FileProblem::Unreadable(error.to_string()),
     }
 }
 

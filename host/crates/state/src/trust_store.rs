@@ -27,7 +27,7 @@ use toolhost_policy::diff::Outline;
 
 pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
 pub use entry::{entry, source};
-pub use project::Project;
+pub use project::TrustedProject;
 pub use room::NamesOfFolders;
 pub use sources::{Consent, consent, record_consent, sources};
 
@@ -71,7 +71,7 @@ pub struct Lock {
     pub names: BTreeMap<String, Vec<Owner>>,
     /// Projects that were trusted.
     #[serde(default)]
-    pub projects: Vec<Project>,
+    pub projects: Vec<TrustedProject>,
     /// MCP servers that were trusted.
     #[serde(default)]
     pub servers: Vec<Server>,
@@ -98,7 +98,7 @@ pub struct Known {
     pub trusted_before: Vec<TrustedBefore>,
     /// The build that was last in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build: Option<Build>,
+    pub build: Option<KnownBuild>,
     /// Digests of the builds that are kept, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
@@ -127,7 +127,7 @@ pub struct TrustedBefore {
 /// One build of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Build {
+pub struct KnownBuild {
     /// SHA-256 of its bytes, in hexadecimal.
     pub digest: String,
     /// What it declared.
@@ -278,13 +278,13 @@ impl Lock {
     }
 
     /// The project of this folder, if it was trusted and no other folder has come to its path.
-    pub fn project(&self, folder: &Path) -> Option<&Project> {
+    pub fn project(&self, folder: &Path) -> Option<&TrustedProject> {
         let known = self.projects.iter().find(|project| project.folder == folder);
         known.filter(|project| !project.is_another())
     }
 
     /// Trusts a project, in place of what was trusted of it before.
-    pub fn trust_project(&mut self, project: Project) {
+    pub fn trust_project(&mut self, project: TrustedProject) {
         self.projects.retain(|known| known.folder != project.folder);
         self.projects.push(project);
     }
@@ -296,9 +296,14 @@ impl Lock {
     }
 
     /// The build of a plugin that is to be remembered: with what it declares, as far as there is room.
-    pub fn build(&self, (folder, id): (&Path, &str), digest: &str, outline: &Outline) -> Build {
+    pub fn build(
+        &self,
+        (folder, id): (&Path, &str),
+        digest: &str,
+        outline: &Outline,
+    ) -> KnownBuild {
         let bytes_max = room::for_outline(&self.plugins, folder, id);
-        Build { digest: digest.to_owned(), outline: outline.clone().within(bytes_max) }
+        KnownBuild { digest: digest.to_owned(), outline: outline.clone().within(bytes_max) }
     }
 
     /// Tells whether one more plugin of a folder can be remembered that nobody trusted.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use toolhost_core::tool::PluginId;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 
 /// A file that may be a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,5 +15,5 @@ pub struct Candidate {
     /// The file itself.
     pub path: PathBuf,
     /// From where it is read.
-    pub place: Place,
+    pub place: ReadScope,
 }

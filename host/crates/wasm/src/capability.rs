@@ -22,7 +22,7 @@ use super::instance::Guest;
 use super::rights::{Right, Rights};
 use dirs::directories::DirectoryRules;
 use secrets::Secrets;
-use toolhost_core::tool::{CallError, Meter, Need, Refusal, ToolSpec};
+use toolhost_core::tool::{CallError, Meter, Need, Reason, Refusal, ToolSpec};
 use toolhost_egress::Egress;
 use toolhost_policy::capability::{Exclusive, Grants, Kind, Variables};
 use toolhost_state::secret::SecretValue;
@@ -72,7 +72,7 @@ trait Provider: Sync {
     }
 
     /// Why a tool cannot work with these rights, for each thing that it cannot be without.
-    fn unmet(&self, _spec: &ToolSpec, _rights: &Rights) -> Vec<String> {
+    fn unmet(&self, _spec: &ToolSpec, _rights: &Rights) -> Vec<Reason> {
         Vec::new()
     }
 
@@ -193,7 +193,7 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 }
 
 /// Why a tool cannot work with these rights, for each thing that it cannot be without.
-pub(super) fn unmet(spec: &ToolSpec, rights: &Rights) -> Vec<String> {
+pub(super) fn unmet(spec: &ToolSpec, rights: &Rights) -> Vec<Reason> {
     PROVIDERS.iter().flat_map(|provider| provider.unmet(spec, rights)).collect()
 }
 

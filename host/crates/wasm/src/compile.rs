@@ -17,7 +17,7 @@ use wasmtime::component::Component;
 use super::account::{Account, Standing};
 use super::engine::Engine;
 use super::load_error::{LoadError, internal, shown, uncompiled};
-use cache::{Cache, Caches, Code, InUse};
+use cache::{Cache, Caches, CompiledCode, InUse};
 
 /// A component of more bytes takes seconds to compile.
 pub(super) const LARGE_BYTES: usize = 4 << 20;
@@ -42,7 +42,7 @@ impl Compiler {
         component: Arc<[u8]>,
         digest: &Arc<str>,
         account: &Account<'_>,
-    ) -> Result<Code, LoadError> {
+    ) -> Result<CompiledCode, LoadError> {
         let cache = self.caches.as_ref().map(|caches| {
             let (cache, bytes_max) = caches.of(account.standing(), &engine.limits);
             (cache.clone(), bytes_max)
@@ -76,7 +76,7 @@ impl Compiler {
         self.compile_into(engine, component, account, &mut code).await?;
         let (engine, bytes) = (Arc::clone(engine), code.len() as u64);
         let component = blocking(move || from_code(&engine, &code)).await?.map_err(uncompiled)?;
-        Ok(Code { component, bytes, in_use: None })
+        Ok(CompiledCode { component, bytes, in_use: None })
     }
 
     async fn compile_to(
@@ -130,7 +130,7 @@ impl Compiler {
         engine: &Arc<Engine>,
         digest: &Arc<str>,
         standing: Standing,
-    ) -> Result<Option<Code>, LoadError> {
+    ) -> Result<Option<CompiledCode>, LoadError> {
         let Some(caches) = self.caches.clone() else { return Ok(None) };
         let (engine, digest) = (Arc::clone(engine), Arc::clone(digest));
         let load = move || {
@@ -144,7 +144,7 @@ impl Compiler {
                 tracing::debug!(%error, %digest, "that a kept component is used cannot be kept");
             }
             let in_use = Some(cache.uses(path));
-            Some(Code { component: loaded.ok()?, bytes, in_use })
+            Some(CompiledCode { component: loaded.ok()?, bytes, in_use })
         };
         blocking(load).await
     }

@@ -12,7 +12,7 @@ use super::account::{Account, Standing};
 use super::adapter::{self, Adapted, Offers, Recognised};
 use super::candidate::Candidate;
 use super::capability;
-use super::compile::cache::{Code, InUse};
+use super::compile::cache::{CompiledCode, InUse};
 use super::compile::{self, Compiler, Named};
 use super::dev_builds::OwnBuilds;
 use super::engine::{self, Engine, EngineError};
@@ -20,14 +20,14 @@ use super::instance::{self, Guest};
 use super::load_error::{self, LoadError};
 use super::load_queue::{LoadQueue, Use};
 use super::read;
-use super::surface::{self, Surface};
+use super::surface::{self, ComponentSurface};
 
 /// A component that is compiled and linked.
 pub(super) struct Linked {
     pub(super) engine: Arc<Engine>,
     pub(super) digest: Arc<str>,
     pub(super) contract: Version,
-    pub(super) surface: Surface,
+    pub(super) surface: ComponentSurface,
     pub(super) offers: Offers,
     pub(super) pre: InstancePre<Guest>,
     pub(super) adapted: Box<dyn Adapted>,
@@ -152,7 +152,7 @@ impl Links {
     async fn linked(
         &self,
         digest: &Arc<str>,
-        surface: &Surface,
+        surface: &ComponentSurface,
         account: &Account<'_>,
     ) -> Result<Option<Arc<Linked>>, LoadError> {
         if let Some(linked) = self.known().get(digest).and_then(Weak::upgrade) {
@@ -168,9 +168,9 @@ impl Links {
     fn linked_of(
         &self,
         with: &EngineLinker,
-        code: Code,
+        code: CompiledCode,
         digest: Arc<str>,
-        surface: Surface,
+        surface: ComponentSurface,
         account: &Account<'_>,
     ) -> Result<Arc<Linked>, LoadError> {
         account.map(code.bytes)?;

@@ -7,7 +7,7 @@ use crate::script::{Language, ScriptError};
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Code, Reason};
-use toolhost_state::read::Problem;
+use toolhost_state::read::FileProblem;
 
 /// How far a file came on its way to be a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum LoadError {
     /// It is a directory, a pipe, a socket or a device.
     NotAFile(&'static str),
     /// It lies where the plugins of its folder may not lie.
-    Elsewhere(Problem),
+    Elsewhere(FileProblem),
     /// It is too large.
     TooLarge {
         /// Bytes given.

@@ -26,7 +26,7 @@ use super::plugin::program::LazyProgram;
 use super::plugin::{Prepared, Preparing};
 use super::read;
 use super::runner::{Runner, RunnerPlaces, Runners, check_recorded, runner_name};
-use super::source::Source;
+use super::source::PluginCode;
 use super::stopped::Stopped;
 use crate::script::{self, Language, Script, Stamp};
 use toolhost_core::limits::Limits;
@@ -35,7 +35,7 @@ use toolhost_core::scheduler::Slot;
 use toolhost_core::tool::{Meter, PluginId};
 use toolhost_egress::Egress;
 use toolhost_policy::capability::Variables;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_state::store::Stores;
 
 /// Loads plugins. It holds the engine they all share.
@@ -188,7 +188,8 @@ impl Loader {
             Some(language) => {
                 let runner = self.runner(language).await?;
                 let (path, limits) = (path.to_owned(), Arc::clone(&self.engine.limits));
-                let read = move || read::script(&Place::Own, &path, &runner.code.digest, &limits);
+                let read =
+                    move || read::script(&ReadScope::Own, &path, &runner.code.digest, &limits);
                 compile::digest(&compile::blocking(read).await??.pack())
             }
             None => compile::digest(&self.own_bytes(path).await?),
@@ -298,7 +299,7 @@ impl Loader {
     }
 
     async fn own_bytes(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
-        read::component(&Place::Own, path, self.engine.limits.component_bytes_max.0).await
+        read::component(&ReadScope::Own, path, self.engine.limits.component_bytes_max.0).await
     }
 
     async fn load_only(
@@ -311,7 +312,7 @@ impl Loader {
         let mut account = self.accounts.open(candidate, load_as);
         let source = self.source(candidate, &mut account, only).await?;
         let program = source.program();
-        let Source { code, script, digest, bytes, packed, unrecorded } = source;
+        let PluginCode { code, script, digest, bytes, packed, unrecorded } = source;
         let runner = script.as_ref().map(|_| Arc::clone(&code.digest));
         let Linked { contract, surface, offers, .. } = &*code;
         let own = self.is_own(candidate, &digest);
@@ -353,7 +354,7 @@ impl Loader {
         candidate: &Candidate,
         account: &mut Account<'_>,
         only: Option<&str>,
-    ) -> Result<Source, LoadError> {
+    ) -> Result<PluginCode, LoadError> {
         let limits = &self.engine.limits;
         if let Some(language) = script::written_in(&candidate.path) {
             let runner = self.runner(language).await?;
@@ -397,7 +398,7 @@ impl Loader {
         let file = (candidate, bytes);
         let used_as = (Use::Plugin, &*name);
         let code = self.links.link(&self.load_queue, used_as, file, reading, account).await?;
-        Ok(Source { code, script: None, digest, bytes: length, packed: None, unrecorded: None })
+        Ok(PluginCode { code, script: None, digest, bytes: length, packed: None, unrecorded: None })
     }
 
     fn of_script(
@@ -406,8 +407,8 @@ impl Loader {
         script: Script,
         runner: Runner,
         account: &mut Account<'_>,
-    ) -> Result<Source, LoadError> {
-        let source = Source::of_script(script, runner);
+    ) -> Result<PluginCode, LoadError> {
+        let source = PluginCode::of_script(script, runner);
         account.learn(&source.digest, self.is_own(candidate, &source.digest));
         // Its text is held, and what has its digest.
         account
@@ -431,7 +432,7 @@ impl Loader {
                 .map_err(|error| LoadError::Internal(error.to_string()))?,
             folder: PathBuf::new(),
             path,
-            place: Place::Own,
+            place: ReadScope::Own,
         };
         let load_as = LoadAs::default();
         let account = self.accounts.open(&candidate, &load_as);

@@ -24,7 +24,9 @@ use program::{LazyProgram, Program};
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::at_length;
 use toolhost_core::scheduler::SourceKey;
-use toolhost_core::tool::{CallError, Code, Held, Invocation, Meter, Tool, ToolOutput, ToolSpec};
+use toolhost_core::tool::{
+    CallError, Code, Held, Invocation, Meter, Reason, Tool, ToolOutput, ToolSpec,
+};
 
 pub(super) use questions::PluginHooks;
 
@@ -76,7 +78,7 @@ impl Tool for PluginTool {
         Box::pin(self.run_check(meter))
     }
 
-    fn unmet(&self) -> Vec<String> {
+    fn unmet(&self) -> Vec<Reason> {
         if self.plugin.is_probed {
             // It is to be seen how far it comes.
             return Vec::new();

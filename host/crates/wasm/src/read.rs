@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::load_error::LoadError;
 use crate::script::{self, Script};
 use toolhost_core::limits::Limits;
-use toolhost_state::read::{Place, Problem, ReadError};
+use toolhost_state::read::{FileProblem, ReadError, ReadScope};
 
 /// How often a file is read again that changes while it is read.
 const READS_MAX: usize = 5;
@@ -15,7 +15,7 @@ const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Reads the bytes of a component, if these are at most `allowed`; again, if it changes meanwhile.
 pub(super) async fn component(
-    place: &Place,
+    place: &ReadScope,
     path: &Path,
     allowed: u64,
 ) -> Result<Vec<u8>, LoadError> {
@@ -33,7 +33,7 @@ pub(super) async fn component(
 
 /// Reads a script that stays the same meanwhile.
 pub(super) fn script(
-    place: &Place,
+    place: &ReadScope,
     path: &Path,
     runner: &str,
     limits: &Limits,
@@ -54,12 +54,20 @@ pub(super) fn script(
 /// # Errors
 /// If it cannot be read, is no regular file or too large, lies elsewhere than its place allows, or
 /// changes meanwhile.
-pub fn read_component(place: &Place, path: &Path, limits: &Limits) -> Result<Vec<u8>, LoadError> {
+pub fn read_component(
+    place: &ReadScope,
+    path: &Path,
+    limits: &Limits,
+) -> Result<Vec<u8>, LoadError> {
     read_settled(place, path, limits.component_bytes_max.0)?.ok_or(LoadError::Changing)
 }
 
 /// Reads a file if it stays the same meanwhile.
-fn read_settled(place: &Place, path: &Path, allowed: u64) -> Result<Option<Vec<u8>>, LoadError> {
+fn read_settled(
+    place: &ReadScope,
+    path: &Path,
+    allowed: u64,
+) -> Result<Option<Vec<u8>>, LoadError> {
     let file = place.open(path)?;
     let bytes = file.bytes(allowed).map_err(refused)?;
     Ok(file.stayed(path, bytes.len()).then_some(bytes))
@@ -72,11 +80,13 @@ impl From<ReadError> for LoadError {
 }
 
 /// The same without the name, which stands before the reason wherever a plugin is shown.
-fn refused(problem: Problem) -> LoadError {
+fn refused(problem: FileProblem) -> LoadError {
     match problem {
-        Problem::Absent(reason) | Problem::Unreadable(reason) => LoadError::Unreadable(reason),
-        Problem::NotRegular(what) => LoadError::NotAFile(what),
-        Problem::TooLarge { given, allowed } => LoadError::TooLarge { given, allowed },
+        FileProblem::Absent(reason) | FileProblem::Unreadable(reason) => {
+            LoadError::Unreadable(reason)
+        }
+        FileProblem::NotRegular(what) => LoadError::NotAFile(what),
+        FileProblem::TooLarge { given, allowed } => LoadError::TooLarge { given, allowed },
         other => LoadError::Elsewhere(other),
     }
 }

@@ -21,7 +21,7 @@ use super::read;
 use crate::script::{self, Language, Stamp};
 use toolhost_core::limits::Limits;
 use toolhost_state::atomic_file::check_owner;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 
 /// What stands behind the name of a runner in that of its record: a digest a line.
 const RECORD: &str = ".sha256";
@@ -64,7 +64,7 @@ pub(super) struct Runner {
 /// # Errors
 /// With the reason, if it does not.
 pub fn check_runner(path: &Path, limits: &Limits) -> Result<(), Unrecorded> {
-    let bytes = read::read_component(&Place::Own, path, limits)
+    let bytes = read::read_component(&ReadScope::Own, path, limits)
         .map_err(|error| Unrecorded { path: path.to_owned(), problem: error.to_string() })?;
     check_recorded(path, &compile::digest(&bytes))
 }
@@ -169,7 +169,7 @@ impl Runners {
         if let Some((_, digest)) = known {
             return Ok(digest);
         }
-        let bytes = read::component(&Place::Own, path, limits.component_bytes_max.0).await?;
+        let bytes = read::component(&ReadScope::Own, path, limits.component_bytes_max.0).await?;
         let digest = compile::digest(&bytes);
         self.digests().insert(language, (stamps, Arc::clone(&digest)));
         Ok(digest)

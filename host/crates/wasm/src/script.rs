@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use toolhost_core::limits::Limits;
-use toolhost_state::read::{Place, Problem};
+use toolhost_state::read::{FileProblem, ReadScope};
 
 pub use error::ScriptError;
 pub use language::Language;
@@ -254,7 +254,7 @@ impl Script {
     /// # Errors
     /// If it is none, or too large.
     pub fn read(
-        place: &Place,
+        place: &ReadScope,
         path: &Path,
         runner: &str,
         limits: &Limits,
@@ -331,11 +331,11 @@ fn modules(folder: &Path, files_max: usize) -> Result<Vec<FoundModule>, ScriptEr
     Ok(found)
 }
 
-fn refused(name: &str, problem: Problem, limits: &Limits) -> ScriptError {
+fn refused(name: &str, problem: FileProblem, limits: &Limits) -> ScriptError {
     match problem {
-        Problem::TooLarge { .. } => ScriptError::TooLarge(limits.script_bytes_max.0),
-        Problem::NotText => ScriptError::NotText(name.to_owned()),
-        Problem::Absent(reason) | Problem::Unreadable(reason) => {
+        FileProblem::TooLarge { .. } => ScriptError::TooLarge(limits.script_bytes_max.0),
+        FileProblem::NotText => ScriptError::NotText(name.to_owned()),
+        FileProblem::Absent(reason) | FileProblem::Unreadable(reason) => {
             ScriptError::Unreadable { path: name.to_owned(), reason }
         }
         problem => ScriptError::Elsewhere { path: name.to_owned(), problem },
@@ -388,7 +388,8 @@ mod tests {
             assert_eq!(at(none), None, "{none}");
         }
         let words = folder.path().join("words");
-        let script = Script::read(&Place::Own, &words, "r", &Limits::default()).expect("a script");
+        let script =
+            Script::read(&ReadScope::Own, &words, "r", &Limits::default()).expect("a script");
         assert_eq!(names(&script), ["plugin.py", "_part.py", "a.py", "lib/count.py"]);
         assert_eq!(unpack(&script.pack(), &Limits::default()), Ok(Some(script)));
         assert_eq!(whole(&words.join("plugin.py")), words);
@@ -416,7 +417,7 @@ mod tests {
         };
         let refused = |name: &str, expected: &str| {
             let path = folder.path().join(name);
-            let error = Script::read(&Place::Own, &path, "r", &limits).expect_err(name);
+            let error = Script::read(&ReadScope::Own, &path, "r", &limits).expect_err(name);
             assert!(error.to_string().contains(expected), "{error}");
         };
         refused("two", "`plugin.py` and `plugin.js`");

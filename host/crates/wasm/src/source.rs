@@ -10,7 +10,7 @@ use super::runner::{Runner, Unrecorded};
 use crate::script::Script;
 
 /// What a plugin is made of.
-pub(super) struct Source {
+pub(super) struct PluginCode {
     pub(super) code: Arc<Linked>,
     pub(super) script: Option<Arc<Script>>,
     /// Of the component, or of the script and its runner.
@@ -22,7 +22,7 @@ pub(super) struct Source {
     pub(super) unrecorded: Option<Arc<Unrecorded>>,
 }
 
-impl Source {
+impl PluginCode {
     /// What it runs.
     pub(super) fn program(&self) -> Program {
         let linked = Arc::clone(&self.code);
@@ -31,9 +31,9 @@ impl Source {
         Program { linked, script }
     }
 
-    pub(super) fn of_script(script: Script, runner: Runner) -> Source {
+    pub(super) fn of_script(script: Script, runner: Runner) -> PluginCode {
         let packed: Arc<[u8]> = script.pack().into();
-        Source {
+        PluginCode {
             digest: compile::digest(&packed),
             bytes: script.bytes(),
             packed: Some(packed),

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload};
+use wasmparser::{Chunk, ComponentTypeRef, Encoding, Parser, Payload};
 
 use super::toolchain::Toolchain;
 use toolhost_core::text;
@@ -11,7 +11,7 @@ use toolhost_core::tool::Reason;
 
 /// What a component shows from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Surface {
+pub(super) struct ComponentSurface {
     pub(super) imports: Vec<String>,
     pub(super) exports: Vec<String>,
     pub(super) toolchain: Toolchain,
@@ -90,13 +90,13 @@ impl fmt::Display for ContractError {
 impl std::error::Error for ContractError {}
 
 /// Reads off bytes what they show as a component.
-pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
+pub(super) fn read(bytes: &[u8]) -> Result<ComponentSurface, ContractError> {
     check_magic(bytes)?;
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut toolchain = Toolchain::default();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(|error| damaged(&error, bytes.len()))? {
+        match payload.map_err(|error| damaged(&error, bytes))? {
             Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
                 return Err(ContractError::CoreModule);
             }
@@ -104,7 +104,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
-                    let import = import.map_err(|error| damaged(&error, bytes.len()))?;
+                    let import = import.map_err(|error| damaged(&error, bytes))?;
                     // Names for types of an interface are no imports of their own.
                     if !matches!(import.ty, ComponentTypeRef::Type(_)) {
                         imports.push(import.name.name.to_owned());
@@ -113,7 +113,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
             }
             Payload::ComponentExportSection(section) if depth == 0 => {
                 for export in section {
-                    let export = export.map_err(|error| damaged(&error, bytes.len()))?;
+                    let export = export.map_err(|error| damaged(&error, bytes))?;
                     exports.push(export.name.name.to_owned());
                 }
             }
@@ -123,7 +123,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Surface, ContractError> {
         }
     }
     toolchain.finish(&imports);
-    Ok(Surface { imports, exports, toolchain })
+    Ok(ComponentSurface { imports, exports, toolchain })
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), ContractError> {
@@ -141,12 +141,37 @@ fn check_magic(bytes: &[u8]) -> Result<(), ContractError> {
     }))
 }
 
-fn damaged(error: &wasmparser::BinaryReaderError, length: usize) -> ContractError {
-    let message = error.message();
-    if message.contains("unexpected end") {
-        return ContractError::Truncated(length);
+fn damaged(error: &wasmparser::BinaryReaderError, bytes: &[u8]) -> ContractError {
+    match is_truncated(bytes) {
+        true => ContractError::Truncated(bytes.len()),
+        false => ContractError::Damaged(text::cut(&text::one_line(error.message()), 200)),
     }
-    ContractError::Damaged(text::cut(&text::one_line(message), 200))
+}
+
+/// Tells whether the bytes end where more of them have to come.
+fn is_truncated(bytes: &[u8]) -> bool {
+    let (mut parser, mut outer, mut rest) = (Parser::new(0), Vec::new(), bytes);
+    loop {
+        match parser.parse(rest, false) {
+            // Behind the last section of the component itself, nothing has to come.
+            Ok(Chunk::NeedMoreData(_)) => return !(rest.is_empty() && outer.is_empty()),
+            Ok(Chunk::Parsed { consumed, payload }) => {
+                rest = rest.get(consumed..).unwrap_or_default();
+                match payload {
+                    Payload::ModuleSection { parser: inner, .. }
+                    | Payload::ComponentSection { parser: inner, .. } => {
+                        outer.push(std::mem::replace(&mut parser, inner));
+                    }
+                    Payload::End(_) => match outer.pop() {
+                        Some(around) => parser = around,
+                        None => return false,
+                    },
+                    _ => {}
+                }
+            }
+            Err(_) => return false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +201,12 @@ mod tests {
             "x".repeat(999)
         ));
         refused(&large[..500], "truncated: the file ends after 500 bytes");
+        // Cut within the header of a section, and between two sections of the module in it.
+        refused(&large[..9], "truncated: the file ends after 9 bytes");
+        let module = large.windows(4).rposition(|four| four == b"\0asm").expect("the module");
+        refused(&large[..module + 8], "truncated: ");
+        // A section that says less than it holds is whole.
+        refused(b"\0asm\x0d\0\x01\0\x0a\x01\x05", "damaged: ");
         let mut bytes = component("(component)");
         bytes.extend([1, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
         refused(&bytes, "damaged: ");

@@ -96,7 +96,7 @@ fn what_a_trusted_project_grants_is_asked_about() {
     fs::write(strange.join("rd.py"), READS.replace("mine", "theirs")).expect("written");
     let dev = ["dev", "../strange/rd.py", "--once"];
     let said = lab.run(&dev);
-    assert!(said.starts_with("exit 3") && said.contains("in place of plugin rd"), "{said}");
+    assert!(said.starts_with("exit 3") && said.contains("replaces plugin rd"), "{said}");
     assert!(peek(&lab).contains(r#"{"mine":"s3cret"}"#));
     // Also from elsewhere.
     let plugins = lab.plugins();

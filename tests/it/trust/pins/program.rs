@@ -232,7 +232,7 @@ fn a_server_is_trusted_with_its_entry() {
     let lock = toolhost_state::trust_store::load(&lab.home().join("state")).expect("a lock");
     assert_eq!(lock.servers.len(), 1);
     let printed = run(&lab, &["revoke", "mcp:github"]);
-    assert!(printed.contains("mcp:github is trusted no more"), "{printed}");
+    assert!(printed.contains("mcp:github is no longer trusted"), "{printed}");
     let printed = run(&lab, &["doctor"]);
     assert!(printed.contains("mcp:github: is configured; this version mounts no server yet"));
 }

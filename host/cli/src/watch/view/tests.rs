@@ -28,17 +28,20 @@ fn load(seconds: u64, digest: &str) -> Record {
     record(seconds, "load", &members)
 }
 
-fn known() -> Known {
-    let plugin = Plugin {
+fn known() -> Inventory {
+    let plugin = PluginRow {
         source: "plugin:p".into(),
         path: "/p.wasm".into(),
         digest: Some("d1".into()),
         state: "ready".into(),
         tools: 2,
     };
-    let tool =
-        |name: &str| Tool { name: name.into(), source: "plugin:p".into(), state: "ready".into() };
-    Known { plugins: vec![plugin], tools: vec![tool("a"), tool("b")] }
+    let tool = |name: &str| ToolRow {
+        name: name.into(),
+        source: "plugin:p".into(),
+        state: "ready".into(),
+    };
+    Inventory { plugins: vec![plugin], tools: vec![tool("a"), tool("b")] }
 }
 
 fn view() -> WatchView {

@@ -304,7 +304,7 @@ fn suspicious(suspicion: &Suspicion) -> Finding {
     let Suspicion { tool, pointer, suspect } = suspicion;
     let place = format!("{} {}", tool.as_deref().unwrap_or("plugin"), suspect::visible(pointer));
     match suspect.kind {
-        suspect::Kind::OtherTool => Finding::new(
+        suspect::SuspectKind::OtherTool => Finding::new(
             Level::Warning,
             "other-tool",
             place,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::rules::{self, Declared};
 use super::{CheckError, CheckRequest, CheckedPlugin, CheckedTool, Finding, Level};
 use toolhost_core::limits::{Count, Limits};
+use toolhost_core::text;
 use toolhost_core::tool::{self, Call, Code, Example, Meter, Origin, Outcome, Reason, ToolSpec};
 use toolhost_egress::{Egress, EgressSettings};
 use toolhost_kernel::availability::Availability;
@@ -249,7 +250,7 @@ fn judge(example: &Example, outcome: &Outcome) -> ExampleRun {
             }
         }
         Err(error) => {
-            let message = error.message.strip_prefix("[TOOL_ERROR] ").unwrap_or(&error.message);
+            let message = text::without_error_mark(&error.message);
             if error.code == Code::Unavailable {
                 return ExampleRun::Skipped(format!("the tool cannot work here: {message}"));
             }

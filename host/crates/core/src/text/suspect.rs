@@ -26,7 +26,7 @@ const EXCERPT_CHARS_MAX: usize = 240;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// What sort of thing it is.
-    pub kind: Kind,
+    pub kind: SuspectKind,
     /// What it is, in words.
     pub what: &'static str,
     /// Where it begins, in bytes of the text.
@@ -38,7 +38,7 @@ pub struct Suspect {
 
 /// Sorts of suspect text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SuspectKind {
     /// Characters without any width, so that a model reads what no person sees.
     Invisible,
     /// Characters that change the reading direction, so that a person reads another order.
@@ -57,23 +57,23 @@ pub enum Kind {
     OtherTool,
 }
 
-impl Kind {
+impl SuspectKind {
     /// The kind as a word.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Invisible => "invisible",
-            Kind::Direction => "direction",
-            Kind::Unreadable => "unreadable",
-            Kind::Instruction => "instruction",
-            Kind::Turn => "turn",
-            Kind::Hidden => "hidden",
-            Kind::Leak => "leak",
-            Kind::OtherTool => "other-tool",
+            SuspectKind::Invisible => "invisible",
+            SuspectKind::Direction => "direction",
+            SuspectKind::Unreadable => "unreadable",
+            SuspectKind::Instruction => "instruction",
+            SuspectKind::Turn => "turn",
+            SuspectKind::Hidden => "hidden",
+            SuspectKind::Leak => "leak",
+            SuspectKind::OtherTool => "other-tool",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SuspectKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Kind {
 
 impl Suspect {
     /// What stands at `range` of `text`.
-    pub fn new(kind: Kind, what: &'static str, text: &str, range: Range<usize>) -> Suspect {
+    pub fn new(kind: SuspectKind, what: &'static str, text: &str, range: Range<usize>) -> Suspect {
         Suspect { kind, what, start: range.start, excerpt: excerpt(text, range) }
     }
 }
@@ -151,8 +151,11 @@ mod tests {
     #[test]
     fn what_is_found_is_sorted_by_place() {
         let found = suspects("<system>x</system> a\u{200b}b ![x](https://e.example/?data={d})");
-        let kinds: Vec<Kind> = found.iter().map(|suspect| suspect.kind).collect();
-        assert_eq!(kinds, [Kind::Turn, Kind::Invisible, Kind::Leak, Kind::Leak]);
+        let kinds: Vec<SuspectKind> = found.iter().map(|suspect| suspect.kind).collect();
+        assert_eq!(
+            kinds,
+            [SuspectKind::Turn, SuspectKind::Invisible, SuspectKind::Leak, SuspectKind::Leak]
+        );
         assert_eq!(found[1].start, 20);
         assert!(suspects("").is_empty());
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Hooks, Tool, ToolName};
+use super::{Hooks, Reason, Tool, ToolName};
 
 /// Where tools come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,7 +163,8 @@ pub struct Rejection {
     /// The name it declared, made safe to show.
     pub tool: String,
     /// Why, and what to do.
-    pub reason: String,
+    #[serde(flatten)]
+    pub reason: Reason,
 }
 
 /// One piece of authority a source asks for.
@@ -269,6 +270,18 @@ impl ToolSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rejections_of_older_records_are_read() {
+        let older = r#"{"tool":"t","reason":"it is twice; rename one"}"#;
+        let read: Rejection = serde_json::from_str(older).expect("a rejection");
+        assert_eq!(read.reason, Reason::without_repair("it is twice; rename one"));
+        assert_eq!(serde_json::to_string(&read).expect("JSON"), older);
+        let now = Rejection { tool: "t".into(), reason: Reason::new("it is twice", "rename one") };
+        let json = serde_json::to_string(&now).expect("JSON");
+        assert_eq!(json, r#"{"tool":"t","reason":"it is twice","repair":"rename one"}"#);
+        assert_eq!(serde_json::from_str::<Rejection>(&json).expect("a rejection"), now);
+    }
 
     #[test]
     fn stems_become_ids() {

@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 
 use toolhost_core::text;
-use toolhost_core::tool::{Origin, PluginAddress, Registration, SourceId, ToolName, ToolSpec};
+use toolhost_core::tool::{
+    Origin, PluginAddress, Reason, Registration, SourceId, ToolName, ToolSpec,
+};
 use toolhost_policy::toolset;
 
 /// What one source wants: one name.
@@ -43,7 +45,7 @@ pub enum Verdict {
         by: SourceId,
     },
     /// It does not get the name; why, and what to do.
-    Rejected(String),
+    Rejected(Reason),
 }
 
 impl<'a> Claim<'a> {
@@ -130,47 +132,57 @@ struct Holder {
 }
 
 /// Says why a name or a toolset is not for this claimant.
-fn reserved(claim: &Claim<'_>) -> Option<String> {
+fn reserved(claim: &Claim<'_>) -> Option<Reason> {
     let (name, toolset) = (claim.name, claim.toolset);
     if claim.origin != Origin::Mcp && toolset.starts_with("mcp-") {
-        return Some(format!("toolset `{toolset}` begins with `mcp-`, which is for MCP servers"));
+        return Some(Reason::without_repair(format!(
+            "toolset `{toolset}` begins with `mcp-`, which is for MCP servers"
+        )));
     }
     if claim.may_override() {
         return None;
     }
     let skeleton = name.skeleton();
     if toolset::core_tools().any(|core| core == skeleton) {
-        return Some(format!(
-            "`{name}` is the name of a core tool; rename it, or set {} in toolhost.toml",
-            config_key(claim.source)
+        return Some(Reason::new(
+            format!("`{name}` is the name of a core tool"),
+            format!("rename it, or set {} in toolhost.toml", config_key(claim.source)),
         ));
     }
     if toolset::is_builtin_toolset(toolset) {
-        return Some(format!(
-            "`{toolset}` is a built-in toolset; choose another, or set {} in toolhost.toml",
-            config_key(claim.source)
+        return Some(Reason::new(
+            format!("`{toolset}` is a built-in toolset"),
+            format!("choose another, or set {} in toolhost.toml", config_key(claim.source)),
         ));
     }
     None
 }
 
 /// Decides whether `claimant` replaces `holder`, or why not.
-fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), String> {
+fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), Reason> {
     let name = claimant.name;
     let (owner, other) = told_apart(holder.source, claimant.source);
     if holder.source == claimant.source {
         return Err(match holder.name == name {
-            true => format!("{other} declares `{name}` twice; rename one of the two"),
-            false => format!(
-                "{other} declares `{}` and `{name}`, which a reader takes for one; rename one",
-                holder.name
+            true => {
+                Reason::new(format!("{other} declares `{name}` twice"), "rename one of the two")
+            }
+            false => Reason::new(
+                format!(
+                    "{other} declares `{}` and `{name}`, which a reader takes for one",
+                    holder.name
+                ),
+                "rename one",
             ),
         });
     }
     if holder.name != name {
-        return Err(format!(
-            "{other} declares `{name}`, which a reader takes for `{}` of {owner}; rename it",
-            holder.name
+        return Err(Reason::new(
+            format!(
+                "{other} declares `{name}`, which a reader takes for `{}` of {owner}",
+                holder.name
+            ),
+            "rename it",
         ));
     }
     let (held_by_mcp, claimed_by_mcp) =
@@ -183,27 +195,35 @@ fn meet(holder: &Claim<'_>, claimant: &Claim<'_>, replaced: bool) -> Result<(), 
             return Ok(());
         }
         (false, true) => {
-            return Err(format!(
-                "`{name}` is already registered by {owner}, and an MCP server ({other}) replaces nothing else; rename the tool at the server, or leave it out"
+            return Err(Reason::new(
+                format!(
+                    "`{name}` is already registered by {owner}, and an MCP server ({other}) replaces nothing else"
+                ),
+                "rename the tool at the server, or leave it out",
             ));
         }
         _ => {}
     }
     if !claimant.overrides {
-        return Err(format!(
-            "`{name}` is already registered by {owner}; remove {owner} or {other}, or rename the tool of one of them"
+        return Err(Reason::new(
+            format!("`{name}` is already registered by {owner}"),
+            format!("remove {owner} or {other}, or rename the tool of one of them"),
         ));
     }
     if !claimant.may_override() {
         let key = config_key(claimant.source);
         tracing::error!("{other} may not replace `{name}` of {owner}: set {key} in toolhost.toml");
-        return Err(format!(
-            "{other} asks to replace `{name}` of {owner}; to let it, set {key} in toolhost.toml"
+        return Err(Reason::new(
+            format!("{other} asks to replace `{name}` of {owner} and may not"),
+            format!("set {key} in toolhost.toml"),
         ));
     }
     if replaced {
-        return Err(format!(
-            "`{name}` has been replaced by {owner} already; a second override ({other}) is refused: take `allow_tool_override` from one of the two"
+        return Err(Reason::new(
+            format!(
+                "`{name}` has been replaced by {owner} already; a second override ({other}) is refused"
+            ),
+            "take `allow_tool_override` from one of the two",
         ));
     }
     tracing::info!("{other} replaces `{name}` of {owner}, as the operator allows");

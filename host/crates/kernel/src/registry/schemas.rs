@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use toolhost_core::limits::Limits;
 use toolhost_core::runtime::{self, Stop};
-use toolhost_core::tool::{Origin, Registration, SourceId, ToolSpec};
+use toolhost_core::tool::{Origin, Reason, Registration, SourceId, ToolSpec};
 use toolhost_schema::schema::{Schema, SchemaError};
 
 /// The schemas of a registration.
 #[derive(Default)]
 pub(super) struct Schemas {
     /// For each tool: its schemas, or why it cannot be used.
-    pub(super) of_tools: Vec<Result<Compiled, String>>,
+    pub(super) of_tools: Vec<Result<Compiled, Reason>>,
     /// Their memory, about.
     bytes: u64,
     /// The CPU time that it took to compile them.
@@ -103,7 +103,7 @@ pub(super) fn compile(
         let start = runtime::thread_time();
         for tool in &registration.tools {
             let compiled = match schemas.took < budget.time {
-                _ if stop.is_stopped() => Err(SchemaError::Stopped.to_string()),
+                _ if stop.is_stopped() => Err(SchemaError::Stopped.reason()),
                 true => budget.compile(tool.spec(), limits, (only_brief, stop)),
                 false => Err(budget.time_is_over()),
             };
@@ -121,7 +121,7 @@ impl Budget {
         spec: &ToolSpec,
         limits: &Limits,
         (only_brief, stop): (bool, &Stop),
-    ) -> Result<Compiled, String> {
+    ) -> Result<Compiled, Reason> {
         let mut compile = |name: &str, schema| {
             let compiled = || -> Result<Schema, SchemaError> {
                 let compiled = Schema::compile_until(schema, limits, stop)?;
@@ -130,15 +130,18 @@ impl Budget {
                 }
                 Ok(compiled)
             };
-            let compiled = compiled().map_err(|error| format!("`{name}`: {error}"))?;
+            let compiled =
+                compiled().map_err(|error| error.reason().of(format_args!("`{name}`")))?;
             self.bytes = self.bytes.checked_sub(compiled.bytes()).ok_or_else(|| {
                 let (limit, allowed) = self.bytes_limit;
-                format!(
-                    "`{name}`: with it, the schemas of all tools exceed `{limit}` of {allowed}; use \
-                     fewer tools, or smaller schemas"
+                Reason::new(
+                    format!(
+                        "`{name}`: with it, the schemas of all tools exceed `{limit}` of {allowed}"
+                    ),
+                    "use fewer tools, or smaller schemas",
                 )
             })?;
-            Ok::<_, String>(Arc::new(compiled))
+            Ok::<_, Reason>(Arc::new(compiled))
         };
         Ok(Compiled {
             parameters: compile("parameters", &spec.parameters)?,
@@ -146,12 +149,14 @@ impl Budget {
         })
     }
 
-    fn time_is_over(&self) -> String {
+    fn time_is_over(&self) -> Reason {
         let (limit, allowed) = self.time_limit;
         let allowed = humantime::format_duration(allowed);
-        format!(
-            "compiling the schemas of all tools takes more CPU time than `{limit}` of {allowed}; use \
-             fewer tools, or simpler schemas"
+        Reason::new(
+            format!(
+                "compiling the schemas of all tools takes more CPU time than `{limit}` of {allowed}"
+            ),
+            "use fewer tools, or simpler schemas",
         )
     }
 }

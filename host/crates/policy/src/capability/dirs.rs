@@ -33,7 +33,7 @@ impl Capability for Dirs {
     }
 
     fn help(&self) -> &'static str {
-        "A directory, read (`ro`) or read and changed (`rw`). DIR may be relative; GUEST is where \
+        "A directory, read-only (`ro`) or read-write (`rw`). DIR may be relative; GUEST is where \
          the plugin sees it, by default at the same path, and the current directory also as `.`"
     }
 

@@ -34,8 +34,8 @@ impl Capability for HooksKind {
     }
 
     fn help(&self) -> &'static str {
-        "Let it hear of, change or stop calls of other plugins' tools. EVENT is request, \
-         pre-call, post-call or transform; TOOL a name, or the beginning of one and `*`"
+        "Let it observe, change or stop calls of other plugins' tools. EVENT is request, \
+         pre-call, post-call or transform; TOOL a name, or a prefix followed by `*`"
     }
 
     fn noun(&self) -> &'static str {
@@ -123,9 +123,7 @@ impl HookGrant {
         let name = tools.strip_suffix('*').unwrap_or(tools);
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if tools.is_empty() || !name.bytes().all(allowed) {
-            return Err(error(
-                "after the `:` stands a tool's name, or the beginning of one and `*`",
-            ));
+            return Err(error("after the `:` comes a tool's name, or a prefix followed by `*`"));
         }
         Ok(HookGrant { event, tools: tools.to_owned() })
     }

@@ -26,7 +26,7 @@ impl Capability for KvKind {
     }
 
     fn help(&self) -> &'static str {
-        "A small store of its own that outlives calls"
+        "A small key-value store of its own that outlives calls"
     }
 
     fn noun(&self) -> &'static str {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// A granted directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct GrantedDir<'a> {
     /// Where the plugin sees it.
     pub guest: &'a str,
     /// Where it is, as the grant names it.
@@ -35,7 +35,7 @@ pub fn lead(
     path: &str,
     meant: Meant,
     working: Option<&str>,
-    places: &[Place<'_>],
+    places: &[GrantedDir<'_>],
 ) -> Option<(usize, String)> {
     let named = |steps: &Steps<'_>| {
         narrowest(steps, places, |place| Some(Steps::of(place.guest)))
@@ -143,8 +143,8 @@ impl<'a> Steps<'a> {
 
 fn narrowest<'a>(
     steps: &Steps<'_>,
-    places: &[Place<'a>],
-    named: impl Fn(&Place<'a>) -> Option<Steps<'a>>,
+    places: &[GrantedDir<'a>],
+    named: impl Fn(&GrantedDir<'a>) -> Option<Steps<'a>>,
 ) -> Option<(usize, String)> {
     let holding = places.iter().enumerate().filter_map(|(index, place)| {
         let at = named(place)?;
@@ -164,11 +164,11 @@ mod tests {
 
     /// Directories as `GUEST` or `HOST=GUEST`.
     fn check(directories: &[&str], path: &str, meant: Meant, expected: Option<(usize, &str)>) {
-        let places: Vec<Place<'_>> = directories
+        let places: Vec<GrantedDir<'_>> = directories
             .iter()
             .map(|text| {
                 let (host, guest) = text.split_once('=').unwrap_or((text, text));
-                Place { guest, host: Path::new(host), real: Path::new(host) }
+                GrantedDir { guest, host: Path::new(host), real: Path::new(host) }
             })
             .collect();
         let found = lead(path, meant, Some("/w/sub"), &places);

@@ -106,7 +106,7 @@ pub struct SecretGrant {
     /// The name of the secret.
     pub name: String,
     /// Where it goes in a request.
-    pub slot: Slot,
+    pub slot: SecretSlot,
     host: HostPattern,
     port: Port,
 }
@@ -123,18 +123,18 @@ enum Port {
 
 /// The place of a secret in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum SecretSlot {
     /// The header of this name.
     Header(HeaderName),
     /// The query parameter of this name.
     Query(String),
 }
 
-impl fmt::Display for Slot {
+impl fmt::Display for SecretSlot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Slot::Header(name) => write!(formatter, "header={name}"),
-            Slot::Query(name) => write!(formatter, "query={name}"),
+            SecretSlot::Header(name) => write!(formatter, "header={name}"),
+            SecretSlot::Query(name) => write!(formatter, "query={name}"),
         }
     }
 }
@@ -159,16 +159,16 @@ const TAKEN: [&str; 16] = [
     "upgrade",
 ];
 
-impl Slot {
-    fn header(name: &str) -> Option<Slot> {
+impl SecretSlot {
+    fn header(name: &str) -> Option<SecretSlot> {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        (!TAKEN.contains(&name.as_str())).then_some(Slot::Header(name))
+        (!TAKEN.contains(&name.as_str())).then_some(SecretSlot::Header(name))
     }
 
-    fn query(name: &str) -> Option<Slot> {
+    fn query(name: &str) -> Option<SecretSlot> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.~[]".contains(&byte);
         let fits = (1..=128).contains(&name.len()) && name.bytes().all(allowed);
-        fits.then(|| Slot::Query(name.to_owned()))
+        fits.then(|| SecretSlot::Query(name.to_owned()))
     }
 }
 
@@ -190,10 +190,10 @@ impl SecretGrant {
         let (host, slot) = rest.rsplit_once(':').ok_or(error("it names no slot"))?;
         let slot = match slot.split_once('=') {
             Some(("header", name)) => {
-                Slot::header(name).ok_or(error("that header cannot hold a secret"))?
+                SecretSlot::header(name).ok_or(error("that header cannot hold a secret"))?
             }
             Some(("query", name)) => {
-                Slot::query(name).ok_or(error("that is no query parameter"))?
+                SecretSlot::query(name).ok_or(error("that is no query parameter"))?
             }
             _ => return Err(error("the slot is neither header=HEADER nor query=PARAMETER")),
         };
@@ -272,10 +272,10 @@ struct SecretNeed {
 }
 
 impl SecretNeed {
-    fn slot(&self) -> Option<Slot> {
+    fn slot(&self) -> Option<SecretSlot> {
         match (&self.header, &self.query) {
-            (Some(name), None) => Slot::header(name),
-            (None, Some(name)) => Slot::query(name),
+            (Some(name), None) => SecretSlot::header(name),
+            (None, Some(name)) => SecretSlot::query(name),
             _ => None,
         }
     }

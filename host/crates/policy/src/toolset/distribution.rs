@@ -1,4 +1,4 @@
-//! Distributions: toolsets drawn by chance, so that data made in batches covers many of them.
+//! Distributions: toolsets drawn at random, so that data generated in batches covers many of them.
 
 use std::collections::BTreeMap;
 

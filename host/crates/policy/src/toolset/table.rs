@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+pub(super) static TABLE: LazyLock<ToolsetTable> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../../../data/toolsets.json"))
         .expect("the committed table is valid, as a test of this module shows")
 });
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct ToolsetTable {
     pub(super) core: BTreeSet<String>,
     pub(super) toolsets: BTreeMap<String, StaticToolset>,
     /// The toolsets that a user is asked about, platform by platform.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::expand::{is_list, is_map};
 use super::{Expensive, PATH_CHARS_MAX, SchemaError, shown};
 use toolhost_core::text;
-use toolhost_core::tool::Violation;
+use toolhost_core::tool::{Reason, Violation};
 
 /// Digits of a number that are shown.
 const DIGITS_SHOWN_MAX: usize = 40;
@@ -58,7 +58,8 @@ pub(super) fn invalid(error: &ValidationError<'_>) -> SchemaError {
         Some(takes) => format!("is {}, and must be {takes}", shown(error.instance())),
         None => shown(error),
     };
-    SchemaError::Invalid { at: Expensive::new(keyword, steps), problem }
+    let reason = Reason::without_repair(problem);
+    SchemaError::Invalid { at: Expensive::new(keyword, steps), reason }
 }
 
 /// The keyword at a place in a schema; and whether the place is that of a schema below it, by a name
@@ -81,21 +82,26 @@ fn keyword_at<'a>(steps: &[&'a str]) -> (&'a str, bool) {
 /// Why a pattern cannot be used.
 pub(super) fn pattern(keyword: &str, path: &[&str], pattern: &str) -> SchemaError {
     let has = |parts: &[&str]| parts.iter().any(|part| pattern.contains(part));
-    let problem = if has(&["(?=", "(?!", "(?<=", "(?<!"]) {
-        "looks ahead or behind with `(?`, which takes more than linear time; write it without, or \
-         check that in the tool"
+    let (problem, repair) = if has(&["(?=", "(?!", "(?<=", "(?<!"]) {
+        (
+            "looks ahead or behind with `(?`, which takes more than linear time",
+            "write it without, or check that in the tool",
+        )
     } else if pattern
         .split('\\')
         .skip(1)
         .any(|rest| rest.starts_with(|c| matches!(c, '1'..='9' | 'k')))
     {
-        "refers back to a group, which takes more than linear time; write it without, or check that \
-         in the tool"
+        (
+            "refers back to a group, which takes more than linear time",
+            "write it without, or check that in the tool",
+        )
     } else {
-        "is no regular expression; check its brackets, escapes and repetitions"
+        ("is no regular expression", "check its brackets, escapes and repetitions")
     };
     let problem = format!("`{}` {problem}", shown(&pattern));
-    SchemaError::Invalid { at: Expensive::new(keyword, path.iter().copied()), problem }
+    let at = Expensive::new(keyword, path.iter().copied());
+    SchemaError::Invalid { at, reason: Reason::new(problem, repair) }
 }
 
 /// How a value does not fit.

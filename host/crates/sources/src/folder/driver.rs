@@ -14,8 +14,8 @@ use super::records::{self, RecordedBuild, Records, ToRecord};
 use super::scan::{FolderScan, scan_all};
 use super::{Folder, rollback};
 use crate::driver::{
-    Driver, Failed, Fingerprint, Found, Job, Listed, LoadedSource, Location, Recorded, Scanned,
-    Serving, Wanted, is_own,
+    Driver, Failed, Fingerprint, Found, Job, LoadedSource, Location, Recorded, RecordedTools,
+    Scanned, Serving, Wanted, is_own,
 };
 use crate::remembered::Remembered;
 use crate::watcher::Watcher;
@@ -23,7 +23,7 @@ use toolhost_core::limits::Limits;
 use toolhost_core::scheduler::Slot;
 use toolhost_core::tool::{Meter, SourceId};
 use toolhost_policy::capability::Variables;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_wasm::{Candidate, LoadAs, LoadError, Loader, OnMisfit, Secrets, runner_name, script};
 
 /// Where the system tells of no writes, a file that is older than this has no writer any more; and a
@@ -51,7 +51,7 @@ struct SeenFolders {
     /// Where configured folders are, as far as that was ever known.
     real: BTreeMap<PathBuf, PathBuf>,
     /// From where the plugins of a folder are read.
-    places: BTreeMap<PathBuf, Place>,
+    places: BTreeMap<PathBuf, ReadScope>,
     /// There was a plugin.
     has_some: bool,
     /// What files looked like when they were loaded last.
@@ -251,7 +251,7 @@ impl Driver for FolderDriver {
             let builds = self.shared.builds().ok_or_else(plugin::gone)?;
             let candidate = self.candidate(found).ok_or_else(plugin::gone)?;
             let path = builds.find(digest).ok_or_else(plugin::gone)?;
-            let candidate = Candidate { path, place: Place::Own, ..candidate };
+            let candidate = Candidate { path, place: ReadScope::Own, ..candidate };
             let loaded = self.loader().load_kept(&candidate, load_as, digest).await;
             if let Err(LoadError::NotKept) = &loaded
                 && let Err(error) = builds.discard(digest)
@@ -370,7 +370,7 @@ impl Driver for FolderDriver {
         found: &'a Found,
         load_as: &'a LoadAs,
         known: &'a BTreeSet<String>,
-    ) -> BoxFuture<'a, Option<Listed>> {
+    ) -> BoxFuture<'a, Option<RecordedTools>> {
         Box::pin(async move {
             let candidate = self.candidate(found)?;
             let places = self.built.iter().chain(&self.shared.state);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Fingerprint;
 use toolhost_state::atomic_file;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_wasm::script::Stamp;
 
 /// The file, in the state folder, that says what files looked like.
@@ -38,7 +38,7 @@ pub(super) struct Looked {
 impl Files {
     /// What is remembered in a state folder. What cannot be read is as if it were not there.
     pub(super) fn read(state: &Path) -> Files {
-        let text = Place::Own.text(&state.join(FILES), FILES_BYTES_MAX);
+        let text = ReadScope::Own.text(&state.join(FILES), FILES_BYTES_MAX);
         text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 

@@ -17,7 +17,7 @@ use crate::remembered::Remembered;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Need, Rejection, ToolSpec, Usage};
 use toolhost_schema::schema::Schema;
-use toolhost_state::read::Place;
+use toolhost_state::read::ReadScope;
 use toolhost_wasm::{BuildRecord, Facts, digest};
 
 /// The folder, in the state folder, of what is recorded.
@@ -124,7 +124,7 @@ impl Records {
     /// What was recorded of a build by this version of the host. What cannot be read any more is as if
     /// it were not there.
     fn read(&self, digest: &str) -> Option<(DefinitionRecord, u64)> {
-        let text = Place::Own.text(&self.path(digest), RECORD_BYTES_MAX).ok()?;
+        let text = ReadScope::Own.text(&self.path(digest), RECORD_BYTES_MAX).ok()?;
         let record: DefinitionRecord = serde_json::from_str(&text).ok()?;
         let is_of_this = record.host == env!("CARGO_PKG_VERSION");
         is_of_this.then_some((record, text.len() as u64))
@@ -160,7 +160,7 @@ impl Records {
         for (digest, record) in registered {
             let text = serde_json::to_vec(record)?;
             let path = self.path(digest);
-            let is_known = Place::Own
+            let is_known = ReadScope::Own
                 .text(&path, RECORD_BYTES_MAX)
                 .is_ok_and(|known| known.as_bytes() == text);
             if is_known || text.len() as u64 > RECORD_BYTES_MAX {

@@ -8,7 +8,7 @@ use super::Folder;
 use crate::driver::{Location, NoSource};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
-use toolhost_state::read::{Place, Problem, ReadError};
+use toolhost_state::read::{FileProblem, ReadError, ReadScope};
 use toolhost_wasm::{Candidate, script};
 
 /// A file that is worth a try.
@@ -127,7 +127,7 @@ type Candidates = (Candidate, Option<String>);
 /// scripts.
 fn scan(
     folder: &Path,
-    place: &Place,
+    place: &ReadScope,
     limits: &Limits,
 ) -> Result<(Vec<Candidates>, Vec<NoSource>), Unlisted> {
     let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
@@ -143,7 +143,8 @@ fn scan(
         let path = entry.path();
         // Before anything asks what a link leads to.
         if entry.file_type().is_ok_and(|kind| kind.is_symlink())
-            && let Err(ReadError { problem: problem @ Problem::LeadsOut, .. }) = place.real(&path)
+            && let Err(ReadError { problem: problem @ FileProblem::LeadsOut, .. }) =
+                place.real(&path)
         {
             if may_be_a_plugin(&path) {
                 problems.push(refused(path, None, problem.to_string()));

@@ -8,7 +8,7 @@ use super::{Ready, Shown, SourceStatus};
 use crate::driver::{Failed, Location};
 use toolhost_core::tool::Origin;
 use toolhost_kernel::registry::Catalog;
-use toolhost_state::audit::{Audit, Loaded, Trusted};
+use toolhost_state::audit::{Audit, LoadEvent, TrustEvent};
 
 /// Notes what became of sources that were loaded; `catalog` has what was published of them.
 pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
@@ -21,7 +21,7 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
         // Of two with the same bytes, one counts.
         let counts = ready.is_some_and(|ready| ready.same_as.is_none());
         let report = source.as_ref().filter(|_| counts).and_then(|source| catalog.report(source));
-        audit.note(Loaded {
+        audit.note(LoadEvent {
             place: status.location.to_string(),
             source,
             digest: ready.map(|ready| ready.facts.digest.clone()),
@@ -37,7 +37,7 @@ pub fn note(audit: &Audit, statuses: &[SourceStatus], catalog: &Catalog) {
         {
             let folder = source.folder().map(Path::to_owned);
             let (what, digest) = (source.to_string(), ready.facts.digest.to_string());
-            audit.note(Trusted { what, folder, digest, by: rule.word() });
+            audit.note(TrustEvent { what, folder, digest, by: rule.word() });
         }
     }
 }

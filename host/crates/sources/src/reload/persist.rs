@@ -48,7 +48,7 @@ pub(super) fn names(catalog: &Catalog, source: &SourceId) -> Vec<String> {
     let Some(report) = catalog.report(source) else { return Vec::new() };
     let is_own =
         |name: &&String| catalog.find(name).is_some_and(|entry| !entry.tool.spec().overrides);
-    let own = report.tools.iter().filter(is_own).chain(&report.replaced);
+    let own = report.tools.iter().filter(is_own).chain(report.replaced.keys());
     let names = own.filter_map(|name| ToolName::new(name).ok());
     names.map(|name| name.skeleton()).collect()
 }

@@ -7,11 +7,13 @@ use super::fail_closed::Guards;
 use super::persist::{self, NewBuild, Seen};
 use super::source::Source;
 use super::supervisor::Parts;
-use super::trust_policy::{Case, Judged, Verdict};
+use super::trust_policy::{Case, Judged, TrustVerdict};
 use super::{Pending, Ready, SourceStatus, whose};
 use crate::driver::{Failed, Fingerprint, LoadedSource, Location, Phase};
 use crate::remembered::Remembered;
-use toolhost_core::tool::{Origin, PluginAddress, PluginId, Registration, Rejection, SourceId};
+use toolhost_core::tool::{
+    Origin, PluginAddress, PluginId, Reason, Registration, Rejection, SourceId,
+};
 use toolhost_kernel::registry::Catalog;
 use toolhost_policy::capability::{Exclusive, Grants, Kind};
 use toolhost_policy::diff::changes;
@@ -322,6 +324,7 @@ impl Settling<'_> {
 /// The tools of a build that waits and has no stand-in.
 fn waiting(file: &Judged, pending: &Pending) -> Vec<Rejection> {
     let reason = format!("its plugin is pending review: {}", pending.why);
+    let reason = Reason::without_repair(reason);
     let tools = file.loaded.registration.tools.iter();
     tools
         .map(|tool| Rejection { tool: tool.spec().name.to_string(), reason: reason.clone() })
@@ -381,7 +384,7 @@ fn authorise(
     }
     let mut pending: Vec<String> =
         settings.grants.all().into_iter().map(|(_, what): (Kind, String)| what).collect();
-    if judged.verdict != Verdict::Free {
+    if judged.verdict != TrustVerdict::Free {
         // What waits says so itself.
         pending.clear();
     }

@@ -15,9 +15,9 @@ use super::build::Build;
 use super::source::Source;
 use super::supervisor::Supervisor;
 use super::trust_policy::Case;
-use crate::driver::{Driver, Job, Listed, Recorded, Serving, Wanted, is_own};
+use crate::driver::{Driver, Job, Recorded, RecordedTools, Serving, Wanted, is_own};
 use toolhost_core::tool::{
-    CallError, Code, Invocation, Origin, Registration, SourceId, Tool, ToolOutput, ToolSpec,
+    CallError, Code, Invocation, Origin, Reason, Registration, SourceId, Tool, ToolOutput, ToolSpec,
 };
 use toolhost_wasm::OnMisfit;
 
@@ -28,7 +28,7 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    fn new((digest, tools): Listed) -> Recalled {
+    fn new((digest, tools): RecordedTools) -> Recalled {
         let tool = |spec| Arc::new(RecalledTool(spec)) as Arc<dyn Tool>;
         Recalled { digest, tools: tools.into_iter().map(tool).collect() }
     }
@@ -56,11 +56,11 @@ impl Tool for RecalledTool {
         Box::pin(async { Err(refused) })
     }
 
-    fn unmet(&self) -> Vec<String> {
+    fn unmet(&self) -> Vec<Reason> {
         // Whether it has them is not known yet.
         match self.0.requires_env.is_empty() {
             true => Vec::new(),
-            false => vec![COMING.to_owned()],
+            false => vec![Reason::without_repair(COMING)],
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use super::build::Build;
 use super::reconcile::GivenAuthority;
 use super::recorded::Recalled;
-use super::trust_policy::{Case, Judged, Verdict};
+use super::trust_policy::{Case, Judged, TrustVerdict};
 use crate::driver::{Driver, Failed, Fingerprint, Found};
 use toolhost_core::tool::Usage;
 use toolhost_wasm::LoadAs;
@@ -171,7 +171,8 @@ impl Source {
             let in_memory = self.builds.get(digest).filter(|build| !build.loaded.is_recorded());
             if let Some(build) = in_memory {
                 let judged = case.judge(build);
-                if matches!(judged.verdict, Verdict::Trusted { by: None } | Verdict::Free) {
+                if matches!(judged.verdict, TrustVerdict::Trusted { by: None } | TrustVerdict::Free)
+                {
                     return (Some(judged), wanted);
                 }
             } else if wanted.is_none()

@@ -24,25 +24,29 @@ use toolhost_state::trust_store::{self, Agreed};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A supervisor of one driver.
-struct Running {
+struct RunningSupervisor {
     driver: Arc<InMemory>,
     registry: Arc<Registry>,
     shown: watch::Receiver<Shown>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Running {
+impl Drop for RunningSupervisor {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn start(driver: InMemory, state: Option<&Path>) -> Running {
+fn start(driver: InMemory, state: Option<&Path>) -> RunningSupervisor {
     start_beside(driver, Vec::new(), state)
 }
 
 /// The same with other drivers behind it.
-fn start_beside(driver: InMemory, others: Vec<Arc<dyn Driver>>, state: Option<&Path>) -> Running {
+fn start_beside(
+    driver: InMemory,
+    others: Vec<Arc<dyn Driver>>,
+    state: Option<&Path>,
+) -> RunningSupervisor {
     let (driver, limits) = (Arc::new(driver), Arc::new(Limits::default()));
     let first = Arc::clone(&driver) as Arc<dyn Driver>;
     let remembered = state.map(|state| Remembered::read(state, None).expect("a state"));
@@ -58,10 +62,10 @@ fn start_beside(driver: InMemory, others: Vec<Arc<dyn Driver>>, state: Option<&P
     let config = Config::default();
     let supervisor = Supervisor::new(ReloadSettings::default(), parts, config, remembered, sender);
     let task = tokio::spawn(supervisor.run());
-    Running { driver, registry, shown, task }
+    RunningSupervisor { driver, registry, shown, task }
 }
 
-impl Running {
+impl RunningSupervisor {
     /// Waits until this holds of the source `notes`, and returns it.
     async fn until(&self, what: &str, holds: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
         let mut shown = self.shown.clone();
@@ -99,7 +103,7 @@ fn broken() -> MemoryDefinition {
 }
 
 /// Tells whether this text is what serves.
-fn serves(running: &Running, text: &str) -> impl Fn(&SourceStatus) -> bool {
+fn serves(running: &RunningSupervisor, text: &str) -> impl Fn(&SourceStatus) -> bool {
     let (registry, text) = (Arc::clone(&running.registry), text.to_owned());
     move |status: &SourceStatus| {
         let catalog = registry.current();

@@ -26,14 +26,14 @@ const TOLD_MAX: usize = 20;
 pub(super) struct Judged {
     pub(super) loaded: LoadedSource,
     pub(super) surface: Arc<Surface>,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: TrustVerdict,
     /// How many builds of the same bundled plugin are newer, if it is bundled.
     pub(super) age: Option<usize>,
 }
 
 /// What may become of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TrustVerdict {
     /// It serves, with what it was granted.
     Trusted {
         /// The rule that trusts it, if no person has yet.
@@ -173,39 +173,39 @@ impl<'a> Case<'a> {
         Judged { loaded, surface, verdict, age }
     }
 
-    fn verdict(&self, build: &Build, is_bundled: bool) -> Verdict {
+    fn verdict(&self, build: &Build, is_bundled: bool) -> TrustVerdict {
         let Build { loaded, surface, .. } = build;
         if self.is_refused(&loaded.facts.digest) {
-            return Verdict::RolledBack;
+            return TrustVerdict::RolledBack;
         }
         // Whatever was trusted, or is bundled, is so with what comes with this host.
         if let Some(blocked) = loaded.handle.blocked() {
-            return Verdict::Blocked(blocked);
+            return TrustVerdict::Blocked(blocked);
         }
         let trusted = self.known.and_then(|known| known.trusted.as_deref());
         if is_bundled || trusted == Some(&*loaded.facts.digest) {
-            return Verdict::Trusted { by: None };
+            return TrustVerdict::Trusted { by: None };
         }
         if trusted.is_some_and(|trusted| loaded.handle.is_rebuilt(trusted)) {
-            return Verdict::Trusted { by: Some(Rule::OtherRunner) };
+            return TrustVerdict::Trusted { by: Some(Rule::OtherRunner) };
         }
         let suspect = build.suspect();
         if !suspect.is_empty() {
-            return Verdict::Suspect(suspect.to_vec());
+            return TrustVerdict::Suspect(suspect.to_vec());
         }
         let last = self.known.and_then(|known| known.build.as_ref());
         let last = last.map(|build| build.digest.as_str());
         if self.found.is_pinned
             && trusted.or(last).is_some_and(|pinned| *pinned != *loaded.facts.digest)
         {
-            return Verdict::Redefined;
+            return TrustVerdict::Redefined;
         }
-        let Some(trusted) = trusted else { return Verdict::Free };
+        let Some(trusted) = trusted else { return TrustVerdict::Free };
         if loaded.handle.is_own() {
-            return Verdict::Trusted { by: Some(Rule::Own) };
+            return TrustVerdict::Trusted { by: Some(Rule::Own) };
         }
         if self.settings.grants.is_empty() && !self.settings.allow_tool_override {
-            return Verdict::Free;
+            return TrustVerdict::Free;
         }
         let build = self.known.and_then(|known| known.build.as_ref());
         let build = build.filter(|build| build.digest == trusted);
@@ -217,8 +217,10 @@ impl<'a> Case<'a> {
                 && (!self.settings.allow_tool_override || names())
         });
         match self.settings.update {
-            Update::SameNeeds if asks_no_more => Verdict::Trusted { by: Some(Rule::SameNeeds) },
-            _ => Verdict::Changed,
+            Update::SameNeeds if asks_no_more => {
+                TrustVerdict::Trusted { by: Some(Rule::SameNeeds) }
+            }
+            _ => TrustVerdict::Changed,
         }
     }
 
@@ -265,36 +267,40 @@ impl<'a> Case<'a> {
     /// What a build waits for, if it does. `kept` serves meanwhile.
     pub(super) fn pending(&self, judged: &Judged, kept: Option<&Judged>) -> Option<Pending> {
         let why = match &judged.verdict {
-            Verdict::Trusted { .. } | Verdict::Free => return None,
-            Verdict::Changed if let Some((why, _)) = self.of_id_alone() => why.to_owned(),
-            Verdict::Changed => "its bytes are not those that were trusted".to_owned(),
-            Verdict::Redefined => match self.known.is_some_and(|known| known.trusted.is_some()) {
-                true => "its definition is not the one that was trusted".to_owned(),
-                false => "its definition is not the one that it had before".to_owned(),
-            },
-            Verdict::RolledBack => {
+            TrustVerdict::Trusted { .. } | TrustVerdict::Free => return None,
+            TrustVerdict::Changed if let Some((why, _)) = self.of_id_alone() => why.to_owned(),
+            TrustVerdict::Changed => "its bytes are not those that were trusted".to_owned(),
+            TrustVerdict::Redefined => {
+                match self.known.is_some_and(|known| known.trusted.is_some()) {
+                    true => "its definition is not the one that was trusted".to_owned(),
+                    false => "its definition is not the one that it had before".to_owned(),
+                }
+            }
+            TrustVerdict::RolledBack => {
                 "it was given up for an earlier build; a build that is saved anew is tried again"
                     .to_owned()
             }
             // What it says there is not repeated: this may come before a model.
-            Verdict::Suspect(_) => "it has texts that a person should look at first".to_owned(),
-            Verdict::Blocked(blocked) => blocked.why.clone(),
+            TrustVerdict::Suspect(_) => {
+                "it has texts that a person should look at first".to_owned()
+            }
+            TrustVerdict::Blocked(blocked) => blocked.why.clone(),
         };
         let meanwhile = match (kept, &judged.verdict) {
             (Some(kept), _) => format!(
                 "its build sha256:{} keeps serving",
                 kept.digest().get(..12).unwrap_or_default()
             ),
-            (None, Verdict::Changed) => "it serves without what it was granted".to_owned(),
+            (None, TrustVerdict::Changed) => "it serves without what it was granted".to_owned(),
             (None, _) => "until then none of its tools can be called".to_owned(),
         };
         let suspicions = match &judged.verdict {
-            Verdict::Suspect(places) => places.clone(),
+            TrustVerdict::Suspect(places) => places.clone(),
             _ => Vec::new(),
         };
         let repair = match &judged.verdict {
-            Verdict::Blocked(blocked) => Some(blocked.repair.clone()),
-            Verdict::Changed => self.of_id_alone().map(|(_, repair)| repair),
+            TrustVerdict::Blocked(blocked) => Some(blocked.repair.clone()),
+            TrustVerdict::Changed => self.of_id_alone().map(|(_, repair)| repair),
             _ => None,
         };
         let build = self.known.and_then(|known| known.build.as_ref());
@@ -324,25 +330,28 @@ impl<'a> Case<'a> {
 
 impl Judged {
     pub(super) fn is_trusted(&self) -> bool {
-        matches!(self.verdict, Verdict::Trusted { .. })
+        matches!(self.verdict, TrustVerdict::Trusted { .. })
     }
 
     /// The rule that trusts it, if no person has.
     pub(super) fn trusted_by(&self) -> Option<Rule> {
         match self.verdict {
-            Verdict::Trusted { by } => by,
+            TrustVerdict::Trusted { by } => by,
             _ => None,
         }
     }
 
     /// Tells whether it serves where nothing else does.
     pub(super) fn may_serve(&self) -> bool {
-        matches!(self.verdict, Verdict::Trusted { .. } | Verdict::Free | Verdict::Changed)
+        matches!(
+            self.verdict,
+            TrustVerdict::Trusted { .. } | TrustVerdict::Free | TrustVerdict::Changed
+        )
     }
 
     /// Tells whether nothing is in its way.
     pub(super) fn is_in_order(&self) -> bool {
-        matches!(self.verdict, Verdict::Trusted { .. } | Verdict::Free)
+        matches!(self.verdict, TrustVerdict::Trusted { .. } | TrustVerdict::Free)
     }
 
     pub(super) fn digest(&self) -> &Arc<str> {
@@ -351,7 +360,8 @@ impl Judged {
 
     /// Tells whether what it was recorded from is not enough to decide about it, or to show it.
     pub(super) fn is_to_be_loaded(&self) -> bool {
-        let is_decided = matches!(self.verdict, Verdict::Trusted { by: None } | Verdict::Free);
+        let is_decided =
+            matches!(self.verdict, TrustVerdict::Trusted { by: None } | TrustVerdict::Free);
         self.loaded.is_recorded() && !is_decided
     }
 }

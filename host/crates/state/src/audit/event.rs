@@ -15,15 +15,15 @@ pub enum Event {
     /// A call that came to an end, with what it was refused.
     Call(Box<Called>),
     /// A plugin that loaded, or did not.
-    Load(Box<Loaded>),
+    Load(Box<LoadEvent>),
     /// A plugin was granted something.
-    Grant(Box<Granted>),
+    Grant(Box<GrantEvent>),
     /// A plugin lost what it was granted.
-    Revoke(Box<Granted>),
+    Revoke(Box<GrantEvent>),
     /// A secret was set or removed.
     Secret(Box<SecretChanged>),
     /// Bytes were trusted.
-    Trust(Box<Trusted>),
+    Trust(Box<TrustEvent>),
 }
 
 /// One call.
@@ -105,7 +105,7 @@ pub enum Answer {
 
 /// One load.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadEvent {
     /// Where it is: a file, a folder that cannot be read, or what else names it.
     pub place: String,
     /// The source, if there is a name for one.
@@ -126,8 +126,8 @@ pub struct Loaded {
 
 /// What a plugin was granted, or lost.
 #[derive(Clone, Debug)]
-pub struct Granted {
-    /// To what: a plugin, such as `plugin:weather`; or what is trusted no more.
+pub struct GrantEvent {
+    /// To what: a plugin, such as `plugin:weather`; or what is no longer trusted.
     pub what: String,
     /// The folder of the plugin; none of what is bundled.
     pub folder: Option<PathBuf>,
@@ -161,7 +161,7 @@ pub struct SecretChanged {
 
 /// Bytes that were trusted.
 #[derive(Clone, Debug)]
-pub struct Trusted {
+pub struct TrustEvent {
     /// What they are: a plugin, or a file of a project.
     pub what: String,
     /// The folder of the plugin, if it is one.
@@ -197,9 +197,9 @@ macro_rules! events {
 
 events! {
     Call Called;
-    Load Loaded;
+    Load LoadEvent;
     Secret SecretChanged;
-    Trust Trusted;
+    Trust TrustEvent;
 }
 
 /// Bytes in hexadecimal.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::AuditSettings;
-use super::event::{Answer, Called, Event, Granted, Loaded, SecretChange, Text, hex};
+use super::event::{Answer, Called, Event, GrantEvent, LoadEvent, SecretChange, Text, hex};
 use toolhost_core::text;
 use toolhost_core::tool::{Code, Refusal};
 
@@ -264,7 +264,7 @@ fn refused<'a>(tool: &str, whose: SourceBytes<'a>, refusal: &Refusal) -> AuditLi
     }
 }
 
-fn load(loaded: &Loaded) -> AuditLine<'_> {
+fn load(loaded: &LoadEvent) -> AuditLine<'_> {
     AuditLine::Load {
         path: words(&loaded.place),
         source: loaded.source.as_ref().map(|source| Cow::Owned(words(&source.to_string()))),
@@ -278,7 +278,7 @@ fn load(loaded: &Loaded) -> AuditLine<'_> {
     }
 }
 
-fn change(granted: &Granted) -> GrantsChange<'_> {
+fn change(granted: &GrantEvent) -> GrantsChange<'_> {
     GrantsChange {
         what: words(&granted.what),
         folder: granted.folder.as_ref().map(|folder| words(&folder.display().to_string())),

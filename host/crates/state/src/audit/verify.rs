@@ -28,7 +28,7 @@ pub struct Verified {
     /// How many records were lost, as those say.
     pub lost: u64,
     /// What is wrong, in the order of the lines; the first few.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<LogProblem>,
     /// How many there are in all.
     pub problem_count: u64,
 }
@@ -49,7 +49,7 @@ pub enum Head {
 
 /// Something that is wrong with a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct LogProblem {
     /// The file.
     pub file: String,
     /// The line, counted from 1.
@@ -74,7 +74,7 @@ pub struct Verifier {
     before: Option<(String, String, String)>,
     is_first: bool,
     /// The file before the first, as that names it; and where it does.
-    missing: Option<(String, Problem)>,
+    missing: Option<(String, LogProblem)>,
     removed: BTreeSet<String>,
     previous: Option<String>,
 }
@@ -163,7 +163,7 @@ impl Verifier {
 
     /// The first line there is.
     fn head(&mut self, file: &str, line: u64, record: &Record) {
-        let problem = |what| Problem { file: file.to_owned(), line, what };
+        let problem = |what| LogProblem { file: file.to_owned(), line, what };
         let is_beginning = record.seq == 0 && record.prev == NOTHING && record.anchor.is_none();
         if is_beginning {
             self.found.head = Head::Beginning;
@@ -221,7 +221,7 @@ impl Verifier {
     fn problem(&mut self, file: &str, line: u64, what: String) {
         self.found.problem_count += 1;
         if self.found.problems.len() < PROBLEMS_MAX {
-            self.found.problems.push(Problem { file: file.to_owned(), line, what });
+            self.found.problems.push(LogProblem { file: file.to_owned(), line, what });
         }
     }
 }

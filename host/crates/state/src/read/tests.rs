@@ -22,7 +22,7 @@ fn world() -> FilesWorld {
     FilesWorld { _folder: folder, project, outside }
 }
 
-fn read(place: &Place, path: &Path) -> String {
+fn read(place: &ReadScope, path: &Path) -> String {
     match place.text(path, 100) {
         Ok(text) => text,
         Err(error) => {
@@ -36,7 +36,7 @@ fn read(place: &Place, path: &Path) -> String {
 fn links_stay_in_their_project() {
     let FilesWorld { project, outside, .. } = &world();
     let plugins = project.join("plugins");
-    let place = Place::of_plugins(&plugins).expect("a place");
+    let place = ReadScope::of_plugins(&plugins).expect("a place");
     let link = |name: &str, target: &Path| {
         let path = plugins.join(name);
         symlink(target, &path).expect("a link");
@@ -64,24 +64,28 @@ fn links_stay_in_their_project() {
     assert!(read(&place, &plugins.join("folder/canary")).starts_with("leads out"));
     assert!(read(&place, &plugins.join("folder/other")).starts_with("cannot be read"));
     for written in ["plugins/folder", "plugins/folder/", "plugins/folder//", "plugins/folder/."] {
-        let place = Place::of_plugins(&project.join(written)).expect("a place");
-        assert_eq!(place, Place::Project(project.clone()), "{written}");
+        let place = ReadScope::of_plugins(&project.join(written)).expect("a place");
+        assert_eq!(place, ReadScope::Project(project.clone()), "{written}");
     }
     // One that has what a project has is a project of its own.
     for name in OF_PROJECT {
         fs::write(plugins.join(name), "").expect("written");
-        let place = Place::of_plugins(&plugins).expect("a place");
-        assert_eq!(place, Place::Project(fs::canonicalize(&plugins).expect("a folder")), "{name}");
+        let place = ReadScope::of_plugins(&plugins).expect("a place");
+        assert_eq!(
+            place,
+            ReadScope::Project(fs::canonicalize(&plugins).expect("a folder")),
+            "{name}"
+        );
         fs::remove_file(plugins.join(name)).expect("removed");
     }
     // The user's own folder.
-    assert_eq!(read(&Place::Own, &plugins.join("out")), "canary");
+    assert_eq!(read(&ReadScope::Own, &plugins.join("out")), "canary");
 }
 
 #[test]
 fn only_regular_files_are_read_and_bounded() {
     let FilesWorld { project, .. } = &world();
-    let place = Place::Project(project.clone());
+    let place = ReadScope::Project(project.clone());
     let pipe = project.join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).expect("a pipe");
     let _socket = std::os::unix::net::UnixListener::bind(project.join("s")).expect("a socket");
@@ -104,26 +108,26 @@ fn only_regular_files_are_read_and_bounded() {
 #[test]
 fn what_the_system_makes_is_no_file() {
     for name in ["/proc/self/pagemap", "/proc/self/environ", "/proc/self/mem", "/proc/cpuinfo"] {
-        let said = read(&Place::Own, Path::new(name));
+        let said = read(&ReadScope::Own, Path::new(name));
         assert_eq!(said, "is made by the system as it is read, not a regular file; remove it");
     }
-    assert!(read(&Place::Own, Path::new("/dev/zero")).starts_with("is a device"));
+    assert!(read(&ReadScope::Own, Path::new("/dev/zero")).starts_with("is a device"));
 }
 
 /// What is found out of a path and what is opened are the same, whoever exchanges what meanwhile.
 #[test]
 fn nobody_exchanges_a_file_for_a_link() {
     let FilesWorld { project, outside, .. } = &world();
-    let place = Place::Project(project.clone());
+    let place = ReadScope::Project(project.clone());
     let (path, canary) = (project.join("src/inner"), outside.join("canary"));
     fs::remove_file(&path).expect("removed");
     symlink(&canary, &path).expect("a link");
     // As if it had been a file when it was looked at.
-    assert_eq!(place.open_real(&path).expect_err("a link"), Problem::LeadsOut);
+    assert_eq!(place.open_real(&path).expect_err("a link"), FileProblem::LeadsOut);
     fs::rename(project.join("src"), project.join("old")).expect("renamed");
     symlink(outside, project.join("src")).expect("a link");
     let below = project.join("src/canary");
-    assert_eq!(place.open_real(&below).expect_err("a link"), Problem::LeadsOut);
+    assert_eq!(place.open_real(&below).expect_err("a link"), FileProblem::LeadsOut);
     let root = || rustix::fs::open(project, FOLDER, Mode::empty()).expect("a folder");
     for below in ["src/canary", "old/inner", "../outside/canary", "/etc/passwd"] {
         step_by_step(root(), Path::new(below)).expect_err(below);

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use crate::read::Place;
+use crate::read::ReadScope;
 
 /// What nobody has mentioned for so long is not about to be mentioned by another process.
 const UNMENTIONED_MIN: Duration = Duration::from_secs(600);
@@ -76,7 +76,7 @@ impl Builds {
         let mut source: Box<dyn Read + '_> = match build {
             Kept::File(path) => {
                 // What lies there by now may be anything.
-                opened = Place::beside(path)?.open(path).map_err(io::Error::other)?;
+                opened = ReadScope::beside(path)?.open(path).map_err(io::Error::other)?;
                 Box::new(opened.part(FILE_BYTES_MAX))
             }
             Kept::Bytes(bytes) => Box::new(&**bytes),

@@ -9,7 +9,7 @@ use super::sources::which;
 /// A project that was trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Project {
+pub struct TrustedProject {
     /// Its folder, without links.
     pub folder: PathBuf,
     /// SHA-256 of its `toolhost.toml` at that time, if it had one.
@@ -21,10 +21,10 @@ pub struct Project {
     pub which: Option<String>,
 }
 
-impl Project {
+impl TrustedProject {
     /// A project as it lies there now, with the digest of its `toolhost.toml`.
-    pub fn of(folder: &Path, config: Option<String>) -> Project {
-        Project { folder: folder.to_owned(), config, which: which(folder) }
+    pub fn of(folder: &Path, config: Option<String>) -> TrustedProject {
+        TrustedProject { folder: folder.to_owned(), config, which: which(folder) }
     }
 
     /// Tells whether another folder has come to its path.
@@ -46,7 +46,7 @@ mod tests {
         let folder = home.path().join("project");
         fs::create_dir(&folder).expect("made");
         let mut lock = Lock::default();
-        lock.trust_project(Project::of(&folder, None));
+        lock.trust_project(TrustedProject::of(&folder, None));
         assert!(lock.project(&folder).is_some());
         // While the first is there, their numbers differ.
         let moved = home.path().join("moved");
@@ -57,7 +57,7 @@ mod tests {
         fs::rename(&moved, &folder).expect("renamed");
         assert!(lock.project(&folder).is_some());
         // A record of before counts for whatever lies there.
-        let before = Project { which: None, ..Project::of(&folder, None) };
+        let before = TrustedProject { which: None, ..TrustedProject::of(&folder, None) };
         let text = serde_json::to_string(&before).expect("JSON");
         assert!(!text.contains("which"), "{text}");
         lock.trust_project(serde_json::from_str(&text).expect("a record"));

@@ -20,12 +20,12 @@ const SOURCES: &str = "sources.json";
 #[serde(deny_unknown_fields)]
 struct Sources {
     /// The newest last.
-    sources: Vec<Known>,
+    sources: Vec<KnownPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct KnownPath {
     path: PathBuf,
     /// Which folder or file of that path it was: another one there is another author's.
     which: String,
@@ -49,7 +49,7 @@ pub enum Consent {
 pub fn consent(state: &Path, source: &Path) -> Result<Option<Consent>, LockError> {
     let known: Sources = read(&state.join(SOURCES))?;
     let Some(which) = which(source) else { return Ok(None) };
-    let is_it = |known: &&Known| known.path == source && known.which == which;
+    let is_it = |known: &&KnownPath| known.path == source && known.which == which;
     Ok(known.sources.iter().find(is_it).map(|known| known.by))
 }
 
@@ -57,7 +57,7 @@ pub fn consent(state: &Path, source: &Path) -> Result<Option<Consent>, LockError
 pub fn sources(state: &Path) -> Vec<PathBuf> {
     // Who asks whether one may be built is told what is wrong.
     let known: Sources = read(&state.join(SOURCES)).unwrap_or_default();
-    let is_there = |known: &Known| which(&known.path).as_ref() == Some(&known.which);
+    let is_there = |known: &KnownPath| which(&known.path).as_ref() == Some(&known.which);
     known.sources.into_iter().filter(is_there).map(|known| known.path).collect()
 }
 
@@ -69,7 +69,7 @@ pub fn record_consent(state: &Path, source: &Path, by: Consent) -> Result<(), Lo
     let Some(which) = which(source) else { return Ok(()) };
     rewrite(state, SOURCES, |known: &mut Sources| {
         known.sources.retain(|known| known.path != source);
-        known.sources.push(Known { path: source.to_owned(), which, by });
+        known.sources.push(KnownPath { path: source.to_owned(), which, by });
         let over = known.sources.len().saturating_sub(SOURCES_MAX);
         known.sources.drain(..over);
     })
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let home = tempfile::tempdir().expect("a folder");
-        let known = |number: usize| Known {
+        let known = |number: usize| KnownPath {
             path: format!("/{number}").into(),
             which: String::new(),
             by: Consent::Agreed,

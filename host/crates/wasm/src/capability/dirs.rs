@@ -17,7 +17,7 @@ use crate::rights::{NoLongerThere, Right, Rights};
 use directories::{Directory, DirectoryRules};
 use files::StuckOpens;
 use toolhost_core::tool::{CallError, Code, Held, Refusal};
-use toolhost_policy::capability::paths::{self, Meant, Place};
+use toolhost_policy::capability::paths::{self, GrantedDir, Meant};
 use toolhost_policy::capability::{self, Access, DirGrant, Kind};
 
 /// Provides directories.
@@ -152,7 +152,7 @@ impl DirRight {
     }
 
     /// The directories, as paths lead into them.
-    fn places(&self) -> Vec<Place<'_>> {
+    fn places(&self) -> Vec<GrantedDir<'_>> {
         self.directories.iter().map(|(directory, _)| directory.place()).collect()
     }
 

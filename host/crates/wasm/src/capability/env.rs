@@ -12,7 +12,7 @@ use super::{Asker, Given, KindRights, Provider, shadow};
 use crate::instance::Guest;
 use crate::instance::call::{CallBasics, CallPart};
 use crate::rights::{Right, Rights};
-use toolhost_core::tool::{Held, ToolSpec};
+use toolhost_core::tool::{Held, Reason, ToolSpec};
 use toolhost_policy::capability::{self, Kind, VariableGrant};
 
 /// Provides variables.
@@ -59,7 +59,7 @@ impl Provider for EnvProvider {
     }
 
     /// What it requires may be a variable, or a secret of that name.
-    fn unmet(&self, spec: &ToolSpec, rights: &Rights) -> Vec<String> {
+    fn unmet(&self, spec: &ToolSpec, rights: &Rights) -> Vec<Reason> {
         let (variables, secrets) = (rights.get::<EnvRight>(), rights.get::<SecretRight>());
         let words = rights.words();
         let unmet = |name: &String| match secrets.unmet(name, words) {
@@ -86,15 +86,17 @@ impl Right for EnvRight {
 
 impl EnvRight {
     /// Why a tool that requires a variable does not have it.
-    fn unmet(&self, name: &String, words: &str) -> Option<String> {
+    fn unmet(&self, name: &String, words: &str) -> Option<Reason> {
         let mut set = self.variables.iter().filter(|(_, value)| !value.is_empty());
         if !self.granted.contains(name) {
-            Some(format!(
-                "it requires the variable `{name}`, which it was not granted: run `toolhost grant {words} --env {name}`"
+            Some(Reason::new(
+                format!("it requires the variable `{name}`, which it was not granted"),
+                format!("run `toolhost grant {words} --env {name}`"),
             ))
         } else if !set.any(|(known, _)| known == name) {
-            Some(format!(
-                "it requires the variable `{name}`, which is granted and not set: set `{name}` in the environment of toolhost"
+            Some(Reason::new(
+                format!("it requires the variable `{name}`, which is granted and not set"),
+                format!("set `{name}` in the environment of toolhost"),
             ))
         } else {
             None

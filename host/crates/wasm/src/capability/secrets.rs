@@ -12,7 +12,7 @@ use super::{Asker, Given, KindRights, Provider};
 use crate::instance::Guest;
 use crate::rights::Right;
 use bindings::toolhost::plugin::secrets::{self, Host};
-use toolhost_core::tool::Refusal;
+use toolhost_core::tool::{Reason, Refusal};
 use toolhost_policy::capability::{Kind, SecretGrant, SecretRights, check_variable};
 use toolhost_state::secret::SecretValue;
 
@@ -95,15 +95,19 @@ impl SecretRight {
 
     /// Of what a tool requires: why it does not have the secret of this name, if so; and nothing at all
     /// if it neither has nor asks for one.
-    pub(super) fn unmet(&self, name: &str, words: &str) -> Option<Option<String>> {
+    pub(super) fn unmet(&self, name: &str, words: &str) -> Option<Option<Reason>> {
         if self.rights.has(name) {
             return Some(self.value(name).is_none().then(|| {
-                format!("it requires the secret `{name}`, which is granted and not set: run `toolhost secret set {name}`")
+                Reason::new(
+                    format!("it requires the secret `{name}`, which is granted and not set"),
+                    format!("run `toolhost secret set {name}`"),
+                )
             }));
         }
         let flag = Kind::SECRETS.flag_for(&self.rights.asked(name)?.to_string());
-        Some(Some(format!(
-            "it requires the secret `{name}`, which it was not granted: run `toolhost grant {words} {flag}`"
+        Some(Some(Reason::new(
+            format!("it requires the secret `{name}`, which it was not granted"),
+            format!("run `toolhost grant {words} {flag}`"),
         )))
     }
 }

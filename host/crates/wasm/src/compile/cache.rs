@@ -72,7 +72,7 @@ pub(crate) struct Caches {
 }
 
 /// A component as code.
-pub(crate) struct Code {
+pub(crate) struct CompiledCode {
     pub(crate) component: Component,
     /// Bytes of the code.
     pub(crate) bytes: u64,
@@ -167,7 +167,7 @@ impl Cache {
         digest: &str,
         file: &mut NamedTempFile,
         bytes_max: u64,
-    ) -> Result<Code, LoadError> {
+    ) -> Result<CompiledCode, LoadError> {
         let bytes = file.as_file().metadata().map_err(internal)?.len();
         let path = self.path(engine, digest);
         // A file that cannot get its name is mapped all the same.
@@ -188,7 +188,7 @@ impl Cache {
             let folder = self.folder.display();
             tracing::warn!(%error, %folder, "compiled components cannot be pruned");
         }
-        Ok(Code { component: component.map_err(uncompiled)?, bytes, in_use })
+        Ok(CompiledCode { component: component.map_err(uncompiled)?, bytes, in_use })
     }
 
     /// Waits while another process compiles the same, but no longer than that may take.

@@ -6,6 +6,10 @@ use super::{Guest, HostCallsExceeded, Instance};
 use toolhost_core::text;
 use toolhost_core::tool::{CallError, Code};
 
+/// What wasmtime says of a guest that hands over more than `Store::set_hostcall_fuel` allows. Its type is
+/// private to wasmtime 48, so its text is all there is to tell it by; a test holds the text.
+const TOO_MUCH_COPIED: &str = "too much data is being copied";
+
 impl Instance {
     /// The answer of its guest, or why wasmtime gave up.
     ///
@@ -30,8 +34,7 @@ fn stopped(error: &wasmtime::Error, guest: &mut Guest) -> CallError {
     } else if let Some(denied) = guest.memory.denied() {
         CallError::new(Code::Memory, format!("stopped: {}", denied.message()))
             .with("limit", denied.limit())
-    } else if chain.contains("too much data is being copied") {
-        // wasmtime has no type for this error.
+    } else if chain.contains(TOO_MUCH_COPIED) {
         let given = format!("more than {}", guest.call().transfer_bytes_max);
         too_large(&given, guest.engine.limits.output_bytes_max.0)
     } else if error.is::<PoolConcurrencyLimitError>() {
@@ -67,4 +70,41 @@ fn crash(error: &wasmtime::Error) -> String {
         return "it ended its own process".to_owned();
     }
     text::cut(&text::one_line(&error.root_cause().to_string()), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmtime::component::{Component, Linker};
+    use wasmtime::{Engine, Store};
+
+    /// What a guest gives that answers with so many bytes, where 1,000 are allowed.
+    fn answer(bytes: usize) -> wasmtime::Result<usize> {
+        let engine = Engine::default();
+        let text = format!(
+            r#"(component
+                (core module $m
+                    (memory (export "memory") 1)
+                    (func (export "f") (result i32)
+                        (i32.store (i32.const 4) (i32.const 16))
+                        (i32.store (i32.const 8) (i32.const {bytes}))
+                        (i32.const 4)))
+                (core instance $i (instantiate $m))
+                (func (export "f") (result (list u8))
+                    (canon lift (core func $i "f") (memory $i "memory"))))"#
+        );
+        let component = Component::new(&engine, text)?;
+        let mut store = Store::new(&engine, ());
+        store.set_hostcall_fuel(1_000);
+        let instance = Linker::new(&engine).instantiate(&mut store, &component)?;
+        let function = instance.get_typed_func::<(), (Vec<u8>,)>(&mut store, "f")?;
+        Ok(function.call(&mut store, ())?.0.len())
+    }
+
+    #[test]
+    fn wasmtime_says_by_this_text_that_too_much_is_copied() {
+        assert_eq!(answer(900).expect("few enough"), 900);
+        let error = answer(1_100).expect_err("too many");
+        assert!(format!("{error:#}").contains(TOO_MUCH_COPIED), "{error:#}");
+    }
 }

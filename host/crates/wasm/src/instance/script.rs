@@ -98,15 +98,16 @@ impl Host for Guest {
 mod tests {
     use super::*;
     use toolhost_core::limits::Limits;
-    use toolhost_state::read::Place;
+    use toolhost_state::read::ReadScope;
 
     #[test]
     fn what_is_kept_counts_as_memory_of_guests_and_is_given_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.py");
         std::fs::write(&path, "").expect("written");
-        let script =
-            Arc::new(Script::read(&Place::Own, &path, "r", &Limits::default()).expect("a script"));
+        let script = Arc::new(
+            Script::read(&ReadScope::Own, &path, "r", &Limits::default()).expect("a script"),
+        );
         let budget = Arc::new(MemoryBudget::new(100));
         let of =
             |bytes_max| GuestScript::within(Arc::clone(&script), bytes_max, Arc::clone(&budget));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{DEPTH_MAX, ENTRIES_MAX};
 use toolhost_core::tool::Reason;
-use toolhost_state::read::Problem;
+use toolhost_state::read::FileProblem;
 
 /// Why something is no script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum ScriptError {
         /// Below the script, or the script itself.
         path: String,
         /// What is wrong with it.
-        problem: Problem,
+        problem: FileProblem,
     },
     /// A file is no text.
     NotText(String),

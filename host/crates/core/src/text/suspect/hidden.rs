@@ -5,36 +5,36 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::Kind;
+use super::SuspectKind;
 
 /// What is found: its kind, what it is in words, and where.
-pub(super) type Found = (Kind, &'static str, Range<usize>);
+pub(super) type SuspectSpan = (SuspectKind, &'static str, Range<usize>);
 
 /// What is looked for. A character belongs to the first row that has it.
-const ROWS: [(Kind, &str, &str); 7] = [
+const ROWS: [(SuspectKind, &str, &str); 7] = [
     (
-        Kind::Direction,
+        SuspectKind::Direction,
         "changes the reading direction",
         r"[\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]",
     ),
     (
-        Kind::Invisible,
+        SuspectKind::Invisible,
         "tag characters, which spell text that nobody sees",
         r"[\x{E0000}-\x{E007F}]",
     ),
     (
-        Kind::Invisible,
+        SuspectKind::Invisible,
         "variation selectors where there is nothing to vary",
         r"[\x{180B}-\x{180D}\x{180F}\x{FE00}-\x{FE0F}\x{E0100}-\x{E01EF}]",
     ),
     (
-        Kind::Invisible,
+        SuspectKind::Invisible,
         "characters without any width",
         r"[\p{Default_Ignorable_Code_Point}\x{2028}\x{2029}\x{2800}\x{FFF9}-\x{FFFB}]",
     ),
-    (Kind::Unreadable, "control characters", r"[\p{Cc}--\n\t]"),
-    (Kind::Unreadable, "characters of private use, without a meaning", r"\p{Co}"),
-    (Kind::Unreadable, "characters that nobody has given a meaning", r"\p{Cn}"),
+    (SuspectKind::Unreadable, "control characters", r"[\p{Cc}--\n\t]"),
+    (SuspectKind::Unreadable, "characters of private use, without a meaning", r"\p{Co}"),
+    (SuspectKind::Unreadable, "characters that nobody has given a meaning", r"\p{Cn}"),
 ];
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -71,7 +71,7 @@ static HARMLESS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Finds the first of each row that has no harmless use.
-pub(super) fn find(text: &str) -> Vec<Found> {
+pub(super) fn find(text: &str) -> Vec<SuspectSpan> {
     // Most text is plain ASCII, and known to be harmless at a glance.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Vec::new();
@@ -122,41 +122,44 @@ fn row_of(character: char) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: &[(Kind, &str)]) {
-        let found: Vec<(Kind, String)> = find(text)
+    fn check(text: &str, expected: &[(SuspectKind, &str)]) {
+        let found: Vec<(SuspectKind, String)> = find(text)
             .into_iter()
             .map(|(kind, _, range)| (kind, super::super::visible(&text[range])))
             .collect();
-        let expected: Vec<(Kind, String)> =
+        let expected: Vec<(SuspectKind, String)> =
             expected.iter().map(|(kind, text)| (*kind, (*text).to_owned())).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
     #[test]
     fn what_cannot_be_seen_is_found() {
-        check("a\u{200b}b", &[(Kind::Invisible, "[U+200B]")]);
-        check("pass\u{ad}word", &[(Kind::Invisible, "[U+00AD]")]);
-        check("\u{feff}a\u{2060}", &[(Kind::Invisible, "[U+FEFF]")]);
-        check("a\u{3164}b", &[(Kind::Invisible, "[U+3164]")]);
-        check("a\u{2028}b", &[(Kind::Invisible, "[U+2028]")]);
-        check("hi\u{e0069}\u{e0067}", &[(Kind::Invisible, "[U+E0069][U+E0067]")]);
-        check("a\u{fe0f}", &[(Kind::Invisible, "[U+FE0F]")]);
-        check("😀\u{e0101}\u{e0102}", &[(Kind::Invisible, "[U+E0101][U+E0102]")]);
-        check("a\u{200d}b", &[(Kind::Invisible, "[U+200D]")]);
+        check("a\u{200b}b", &[(SuspectKind::Invisible, "[U+200B]")]);
+        check("pass\u{ad}word", &[(SuspectKind::Invisible, "[U+00AD]")]);
+        check("\u{feff}a\u{2060}", &[(SuspectKind::Invisible, "[U+FEFF]")]);
+        check("a\u{3164}b", &[(SuspectKind::Invisible, "[U+3164]")]);
+        check("a\u{2028}b", &[(SuspectKind::Invisible, "[U+2028]")]);
+        check("hi\u{e0069}\u{e0067}", &[(SuspectKind::Invisible, "[U+E0069][U+E0067]")]);
+        check("a\u{fe0f}", &[(SuspectKind::Invisible, "[U+FE0F]")]);
+        check("😀\u{e0101}\u{e0102}", &[(SuspectKind::Invisible, "[U+E0101][U+E0102]")]);
+        check("a\u{200d}b", &[(SuspectKind::Invisible, "[U+200D]")]);
         // Nothing is hidden behind a flag that nobody flies.
-        check("\u{1f3f4}\u{e0061}\u{e007f}", &[(Kind::Invisible, "[U+E0061][U+E007F]")]);
-        check("❤\u{fe0f}\u{fe0f}", &[(Kind::Invisible, "[U+FE0F]")]);
-        check("1\u{fe0f}", &[(Kind::Invisible, "[U+FE0F]")]);
+        check("\u{1f3f4}\u{e0061}\u{e007f}", &[(SuspectKind::Invisible, "[U+E0061][U+E007F]")]);
+        check("❤\u{fe0f}\u{fe0f}", &[(SuspectKind::Invisible, "[U+FE0F]")]);
+        check("1\u{fe0f}", &[(SuspectKind::Invisible, "[U+FE0F]")]);
         for direction in "\u{202a}\u{202e}\u{2066}\u{2069}\u{200e}\u{200f}\u{61c}".chars() {
             let shown = super::super::visible(&direction.to_string());
-            check(&format!("a{direction}"), &[(Kind::Direction, &shown)]);
+            check(&format!("a{direction}"), &[(SuspectKind::Direction, &shown)]);
         }
-        check("a\u{1b}[31m", &[(Kind::Unreadable, "[U+001B]")]);
-        check("a\rb\r\nc", &[(Kind::Unreadable, "[U+000D]")]);
-        check("a\u{9b}", &[(Kind::Unreadable, "[U+009B]")]);
-        check("\u{e000}", &[(Kind::Unreadable, "[U+E000]")]);
-        check("\u{378}", &[(Kind::Unreadable, "[U+0378]")]);
-        check("\u{200b}\u{202e}", &[(Kind::Direction, "[U+202E]"), (Kind::Invisible, "[U+200B]")]);
+        check("a\u{1b}[31m", &[(SuspectKind::Unreadable, "[U+001B]")]);
+        check("a\rb\r\nc", &[(SuspectKind::Unreadable, "[U+000D]")]);
+        check("a\u{9b}", &[(SuspectKind::Unreadable, "[U+009B]")]);
+        check("\u{e000}", &[(SuspectKind::Unreadable, "[U+E000]")]);
+        check("\u{378}", &[(SuspectKind::Unreadable, "[U+0378]")]);
+        check(
+            "\u{200b}\u{202e}",
+            &[(SuspectKind::Direction, "[U+202E]"), (SuspectKind::Invisible, "[U+200B]")],
+        );
     }
 
     #[test]

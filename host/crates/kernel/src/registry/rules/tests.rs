@@ -99,7 +99,7 @@ fn check_with(wishes: &[WishedTool], owners: &[(&str, &WishedTool)], expected: &
             Verdict::Registered => assert_eq!("ok", *expected),
             Verdict::Shadowed { by } => assert_eq!(format!("shadowed by {by}"), *expected),
             Verdict::Rejected(reason) => {
-                assert!(reason.contains(expected), "{reason:?} lacks {expected:?}");
+                assert!(reason.to_string().contains(expected), "{reason} lacks {expected:?}");
             }
         }
     }

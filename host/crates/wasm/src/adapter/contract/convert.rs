@@ -13,8 +13,8 @@ use toolhost_core::json;
 use toolhost_core::limits::Limits;
 use toolhost_core::text;
 use toolhost_core::tool::{
-    Annotations, CallError, Code, Content, Example, Need, Rejection, ToolName, ToolOutput,
-    ToolSpec, check_toolset,
+    Annotations, CallError, Code, Content, Example, NameError, Need, Reason, Rejection, ToolName,
+    ToolOutput, ToolSpec, check_toolset,
 };
 use toolhost_schema::schema;
 
@@ -96,7 +96,8 @@ fn registration(
         let given = registration.extensions.len();
         return nonsense(format!("{given} extensions; allowed are {EXTENSIONS_MAX}"));
     }
-    extensions_fit(&registration.extensions).map_err(LoadError::Nonsense)?;
+    let nonsensical = |reason: Reason| LoadError::Nonsense(reason.to_string());
+    extensions_fit(&registration.extensions).map_err(nonsensical)?;
     let too_large = |need: &&types::Need| {
         need.value.len() > NEED_BYTES_MAX
             || need.kind.len() > NEED_KIND_BYTES_MAX
@@ -134,9 +135,10 @@ fn registration(
     })
 }
 
-fn spec(tool: types::Tool, offers: Offers, limits: &Limits) -> Result<ToolSpec, String> {
-    let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
-    check_toolset(&tool.toolset).map_err(|error| error.to_string())?;
+fn spec(tool: types::Tool, offers: Offers, limits: &Limits) -> Result<ToolSpec, Reason> {
+    let of_name = |error: NameError| Reason::without_repair(error.to_string());
+    let name = ToolName::new(&tool.name).map_err(of_name)?;
+    check_toolset(&tool.toolset).map_err(of_name)?;
     at_most("description", tool.description.len(), limits.description_bytes_max.as_usize())?;
     at_most("emoji", tool.emoji.as_ref().map_or(0, String::len), EMOJI_BYTES_MAX)?;
     at_most("requires-env", tool.requires_env.len(), VARIABLES_MAX)?;
@@ -151,7 +153,7 @@ fn spec(tool: types::Tool, offers: Offers, limits: &Limits) -> Result<ToolSpec, 
     at_most("extensions", tool.extensions.len(), EXTENSIONS_MAX)?;
     extensions_fit(&tool.extensions)?;
     let schema = |name: &str, text: &str| {
-        schema::parse(text, limits).map_err(|error| format!("`{name}`: {error}"))
+        schema::parse(text, limits).map_err(|error| error.reason().of(format_args!("`{name}`")))
     };
     let parameters = schema("parameters", &tool.parameters)?;
     let output = tool.output.map(|text| schema("output", &text)).transpose()?;
@@ -183,28 +185,35 @@ fn spec(tool: types::Tool, offers: Offers, limits: &Limits) -> Result<ToolSpec, 
 }
 
 /// Bounds each extension by itself.
-fn extensions_fit(extensions: &[(String, String)]) -> Result<(), String> {
+fn extensions_fit(extensions: &[(String, String)]) -> Result<(), Reason> {
     for (name, value) in extensions {
         let shown = text::one_line(&text::cut(name, 40));
         if name.len() > EXTENSION_NAME_BYTES_MAX {
             let given = name.len();
-            return Err(format!(
-                "the name of extension `{shown}` has {given} bytes; allowed are {EXTENSION_NAME_BYTES_MAX}; shorten it"
+            return Err(Reason::new(
+                format!(
+                    "the name of extension `{shown}` has {given} bytes; allowed are {EXTENSION_NAME_BYTES_MAX}"
+                ),
+                "shorten it",
             ));
         }
         if value.len() > EXTENSION_BYTES_MAX {
             let given = value.len();
-            return Err(format!(
-                "extension `{shown}` has {given} bytes of JSON; allowed are {EXTENSION_BYTES_MAX}; put what is larger in a file of the plugin, or answer it with a tool"
+            return Err(Reason::new(
+                format!(
+                    "extension `{shown}` has {given} bytes of JSON; allowed are {EXTENSION_BYTES_MAX}"
+                ),
+                "put what is larger in a file of the plugin, or answer it with a tool",
             ));
         }
     }
     Ok(())
 }
 
-fn at_most(what: &str, given: usize, allowed: usize) -> Result<(), String> {
+fn at_most(what: &str, given: usize, allowed: usize) -> Result<(), Reason> {
     if given > allowed {
-        return Err(format!("{what} of {given} exceeds the allowed {allowed}"));
+        let problem = format!("{what} of {given} exceeds the allowed {allowed}");
+        return Err(Reason::without_repair(problem));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use toolhost_core::text;
-use toolhost_policy::capability::paths::Place;
+use toolhost_policy::capability::paths::GrantedDir;
 use toolhost_policy::capability::{self, Access, DirGrant, OwnFolder};
 
 /// An open directory and what may be done there.
@@ -146,8 +146,8 @@ impl Directory {
     }
 
     /// The directory, as paths lead into it.
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place { guest: &self.grant.guest, host: &self.grant.host, real: &self.real }
+    pub(crate) fn place(&self) -> GrantedDir<'_> {
+        GrantedDir { guest: &self.grant.guest, host: &self.grant.host, real: &self.real }
     }
 
     /// Lets a guest see the directory.

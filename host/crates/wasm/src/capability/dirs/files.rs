@@ -35,7 +35,7 @@ use crate::capability::shadow;
 use crate::instance::Guest;
 use crate::memory::GuestMemory;
 use crate::rights::NoLongerThere;
-use listing::{LISTING_BYTES, Listing};
+use listing::{DirListing, LISTING_BYTES};
 use names::Names;
 use part::files;
 use streams::{Charged, STREAM_BYTES};
@@ -48,7 +48,7 @@ pub(super) use stuck::StuckOpens;
 const LISTINGS_MAX: usize = 64;
 
 /// The files of a guest.
-struct Files<'a> {
+struct GuestFiles<'a> {
     inner: WasiFilesystemCtxView<'a>,
     call_log: &'a CallLog,
     memory: &'a Arc<GuestMemory>,
@@ -64,7 +64,7 @@ struct Files<'a> {
 
 /// How a path is used.
 #[derive(Clone, Copy)]
-struct Use<'a> {
+struct PathUse<'a> {
     fd: u32,
     path: &'a str,
     access: Access,
@@ -72,16 +72,16 @@ struct Use<'a> {
     is_directory: bool,
 }
 
-impl<'a> Use<'a> {
-    fn new(fd: &Resource<Descriptor>, path: &'a str, access: Access) -> Use<'a> {
-        Use { fd: fd.rep(), path, access, is_directory: false }
+impl<'a> PathUse<'a> {
+    fn new(fd: &Resource<Descriptor>, path: &'a str, access: Access) -> PathUse<'a> {
+        PathUse { fd: fd.rep(), path, access, is_directory: false }
     }
 }
 
 struct HasFiles;
 
 impl HasData for HasFiles {
-    type Data<'a> = Files<'a>;
+    type Data<'a> = GuestFiles<'a>;
 }
 
 /// Puts these files in the place of WASI's own.
@@ -95,19 +95,19 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
 /// Uses a path below the directory `fd` by the function of WASI of this name.
 macro_rules! using {
     ($self:ident, $fd:ident, $path:ident, $access:ident, $function:ident ( $($argument:expr),* )) => {{
-        let ($fd, $path) = $self.lead(Use::new(&$fd, &$path, Access::$access))?;
+        let ($fd, $path) = $self.lead(PathUse::new(&$fd, &$path, Access::$access))?;
         let path = $path.clone();
-        let what = Use::new(&$fd, &path, Access::$access);
+        let what = PathUse::new(&$fd, &path, Access::$access);
         $self.using(what, async |files| files.$function($($argument),*).await).await
     }};
 }
 
-impl Files<'_> {
+impl GuestFiles<'_> {
     /// Uses a path below a directory: refused if files are closed; and whatever the answer tells
     /// closes what excludes files. A look-up that finds nothing closes nothing.
     async fn using<T>(
         &mut self,
-        what: Use<'_>,
+        what: PathUse<'_>,
         used: impl AsyncFnOnce(&mut WasiFilesystemCtxView<'_>) -> FsResult<T>,
     ) -> FsResult<T> {
         self.check(what)?;
@@ -124,7 +124,7 @@ impl Files<'_> {
     }
 
     /// Refuses what is closed.
-    fn check(&self, what: Use<'_>) -> FsResult<()> {
+    fn check(&self, what: PathUse<'_>) -> FsResult<()> {
         match self.call_log.closed(Kind::DIRS, what.path) {
             Some(_) => Err(ErrorCode::NotPermitted.into()),
             None => Ok(()),
@@ -158,13 +158,13 @@ fn again(fd: &Resource<Descriptor>) -> Resource<Descriptor> {
     Resource::new_borrow(fd.rep())
 }
 
-impl preopens::Host for Files<'_> {
+impl preopens::Host for GuestFiles<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         self.directories()
     }
 }
 
-impl types::Host for Files<'_> {
+impl types::Host for GuestFiles<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
         self.inner.convert_error_code(error)
     }
@@ -177,7 +177,7 @@ impl types::Host for Files<'_> {
     }
 }
 
-impl HostDescriptor for Files<'_> {
+impl HostDescriptor for GuestFiles<'_> {
     async fn open_at(
         &mut self,
         fd: Resource<Descriptor>,
@@ -191,9 +191,9 @@ impl HostDescriptor for Files<'_> {
         let writes = open_flags.intersects(makes) || flags.contains(DescriptorFlags::WRITE);
         let access = if writes { Access::Write } else { Access::Read };
         let is_directory = open_flags.contains(OpenFlags::DIRECTORY);
-        let (fd, path) = self.lead(Use { is_directory, ..Use::new(&fd, &path, access) })?;
+        let (fd, path) = self.lead(PathUse { is_directory, ..PathUse::new(&fd, &path, access) })?;
         let shown = path.clone();
-        let what = Use { is_directory, ..Use::new(&fd, &shown, access) };
+        let what = PathUse { is_directory, ..PathUse::new(&fd, &shown, access) };
         // Before the look at its type, which would tell what a closed side must not.
         self.check(what)?;
         self.check_type(&fd, path_flags, &path).await?;
@@ -221,7 +221,7 @@ impl HostDescriptor for Files<'_> {
         self.check_open(".")?;
         let charge = self.charge(LISTING_BYTES)?;
         let fd = self.itself(fd, Access::Read).await?;
-        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, ".", Access::Read) };
         let mut opening = Opening::new(&self.right.share.stuck_opens);
         let listing = self
             .using(what, async |files| {
@@ -229,9 +229,9 @@ impl HostDescriptor for Files<'_> {
                     Descriptor::Dir(directory) => Arc::clone(&directory.dir),
                     Descriptor::File(_) => return Err(ErrorCode::BadDescriptor.into()),
                 };
-                let opening = tokio::task::spawn_blocking(move || Listing::open(&directory));
+                let opening = tokio::task::spawn_blocking(move || DirListing::open(&directory));
                 let opened = opening.await.map_err(|_| ErrorCode::Io)??;
-                Ok(files.table.push(Listing::new(opened, charge))?)
+                Ok(files.table.push(DirListing::new(opened, charge))?)
             })
             .await;
         opening.came_back();
@@ -299,7 +299,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (new_fd, new_path) = self.lead(Use::new(&new_fd, &new_path, Access::Write))?;
+        let (new_fd, new_path) = self.lead(PathUse::new(&new_fd, &new_path, Access::Write))?;
         using!(self, fd, old_path, Write, link_at(fd, old_path_flags, old_path, new_fd, new_path))
     }
 
@@ -310,7 +310,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (new_fd, new_path) = self.lead(Use::new(&new_fd, &new_path, Access::Write))?;
+        let (new_fd, new_path) = self.lead(PathUse::new(&new_fd, &new_path, Access::Write))?;
         using!(self, fd, old_path, Write, rename_at(fd, old_path, new_fd, new_path))
     }
 
@@ -360,7 +360,7 @@ impl HostDescriptor for Files<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let fd = self.itself(fd, Access::Write).await?;
-        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Write) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, ".", Access::Write) };
         self.using(what, async |files| files.set_times(fd, accessed, modified).await).await
     }
 
@@ -390,7 +390,7 @@ impl HostDescriptor for Files<'_> {
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
         let fd = self.itself(fd, Access::Read).await?;
-        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, ".", Access::Read) };
         self.using(what, async |files| files.stat(fd).await).await
     }
 
@@ -432,7 +432,7 @@ impl HostDescriptor for Files<'_> {
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
         let fd = self.itself(fd, Access::Read).await?;
-        let what = Use { is_directory: true, ..Use::new(&fd, ".", Access::Read) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, ".", Access::Read) };
         self.using(what, async |files| files.metadata_hash(fd).await).await
     }
 
@@ -443,13 +443,14 @@ impl HostDescriptor for Files<'_> {
     }
 }
 
-impl HostDirectoryEntryStream for Files<'_> {
+impl HostDirectoryEntryStream for GuestFiles<'_> {
     async fn read_directory_entry(
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let mut reading = Opening::new(&self.right.share.stuck_opens);
-        let listing = self.inner.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
+        let listing =
+            self.inner.table.get_mut(&Resource::<DirListing>::new_borrow(stream.rep()))?;
         let entry = listing.next().await;
         reading.came_back();
         entry
@@ -457,7 +458,7 @@ impl HostDirectoryEntryStream for Files<'_> {
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.listings.remove(&stream.rep());
-        self.inner.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        self.inner.table.delete(Resource::<DirListing>::new_own(stream.rep()))?;
         Ok(())
     }
 }

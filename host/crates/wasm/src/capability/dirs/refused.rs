@@ -118,6 +118,8 @@ fn granted((directory, access): &(Directory, Access)) -> String {
 pub(super) fn none_at_all(failed: &FailedCall<'_>, is_asked: bool) -> Option<Refusal> {
     let (tool, words) = (failed.tool, failed.rights.words());
     if is_asked {
+        // A guest without any directory asks the host for none, so its text is all there is to go by. Some
+        // name the command themselves.
         let may_want =
             !failed.message.contains("toolhost grant") && speaks_of_files(failed.message);
         return may_want.then(|| Refusal {

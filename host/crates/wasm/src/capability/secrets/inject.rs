@@ -6,7 +6,7 @@ use url::form_urlencoded;
 use super::{SecretRight, not_set, placeholder};
 use crate::call_log::CallLog;
 use toolhost_core::tool::Refusal;
-use toolhost_policy::capability::{Kind, SecretGrant, Slot, Target, check_variable};
+use toolhost_policy::capability::{Kind, SecretGrant, SecretSlot, Target, check_variable};
 
 /// How every placeholder begins.
 const PLACEHOLDER: &str = "{{secret:";
@@ -64,7 +64,7 @@ pub(in crate::capability) fn inject(
         };
         call_log.used(Kind::SECRETS, name);
         match slot {
-            Slot::Header(header) => {
+            SecretSlot::Header(header) => {
                 let written = headers.get(header).and_then(|value| value.to_str().ok());
                 let value = HeaderValue::from_str(&with_value(written.unwrap_or_default()));
                 let mut value = value.map_err(|_| {
@@ -73,7 +73,7 @@ pub(in crate::capability) fn inject(
                 value.set_sensitive(true);
                 headers.insert(header, value);
             }
-            Slot::Query(parameter) => set_parameter(target, parameter, with_value),
+            SecretSlot::Query(parameter) => set_parameter(target, parameter, with_value),
         }
     }
     for asked in secrets.rights.lacking_for(target) {

@@ -18,7 +18,7 @@ const PIECE_ENTRIES: usize = 128;
 pub(super) const LISTING_BYTES: u64 = 128 << 10;
 
 /// A list under way.
-pub(super) struct Listing {
+pub(super) struct DirListing {
     /// `None` while a piece is read, and for good where a read was given up.
     directory: Option<ListedDirectory>,
     ready: VecDeque<FsResult<DirectoryEntry>>,
@@ -36,18 +36,18 @@ struct Piece {
     is_over: bool,
 }
 
-impl Listing {
+impl DirListing {
     /// Opens the directory for a list of its own; may block.
-    pub(super) fn open(directory: &File) -> io::Result<Opened> {
+    pub(super) fn open(directory: &File) -> io::Result<OpenedDirectory> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(directory, ".", flags, Mode::empty())?;
-        Ok(Opened(ListedDirectory(Dir::new(opened)?)))
+        Ok(OpenedDirectory(ListedDirectory(Dir::new(opened)?)))
     }
 
-    pub(super) fn new(opened: Opened, charge: Charge) -> Listing {
-        let Opened(directory) = opened;
+    pub(super) fn new(opened: OpenedDirectory, charge: Charge) -> DirListing {
+        let OpenedDirectory(directory) = opened;
         let directory = Some(directory);
-        Listing { directory, ready: VecDeque::new(), is_over: false, _charge: charge }
+        DirListing { directory, ready: VecDeque::new(), is_over: false, _charge: charge }
     }
 
     /// The next entry, without `.` and `..`; none at the end.
@@ -65,7 +65,7 @@ impl Listing {
 }
 
 /// A directory that is ready to be listed.
-pub(super) struct Opened(ListedDirectory);
+pub(super) struct OpenedDirectory(ListedDirectory);
 
 impl ListedDirectory {
     fn read_piece(mut self) -> Piece {

@@ -15,9 +15,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::{Files, Use};
+use super::{GuestFiles, PathUse};
 use crate::capability::dirs::directories::DirectoryRules;
-use toolhost_policy::capability::paths::{self, Meant, Place};
+use toolhost_policy::capability::paths::{self, GrantedDir, Meant};
 use toolhost_policy::capability::{Access, Kind};
 
 /// Through these two every other path leads. The C library takes the last of what fits equally
@@ -102,8 +102,8 @@ impl Names {
         &self,
         path: &str,
         meant: Meant,
-        what: Use<'_>,
-        places: &[Place<'_>],
+        what: PathUse<'_>,
+        places: &[GrantedDir<'_>],
         is_probed: bool,
     ) -> Option<String> {
         let is_there = |path: &str| match what.access {
@@ -183,7 +183,7 @@ fn gather(value: &Value, strings: &mut Vec<String>) {
     }
 }
 
-impl Files<'_> {
+impl GuestFiles<'_> {
     /// The directories that a guest gets: those that were granted, and after them, if it may
     /// have any, the two that every other path leads through. Where the operator gave one of
     /// these names to a directory, every path leads there.
@@ -213,7 +213,7 @@ impl Files<'_> {
 
     /// Where a path below a handle leads: there, or where its name leads from a directory that
     /// the guest got. What leads into no granted directory is refused.
-    pub(super) fn lead(&mut self, what: Use<'_>) -> FsResult<(Resource<Descriptor>, String)> {
+    pub(super) fn lead(&mut self, what: PathUse<'_>) -> FsResult<(Resource<Descriptor>, String)> {
         let unchanged = || (Resource::new_borrow(what.fd), what.path.to_owned());
         let Some(base) = self.names.base(what.fd) else { return Ok(unchanged()) };
         let places = self.right.places();
@@ -265,7 +265,7 @@ impl Files<'_> {
     }
 
     /// Remembers why a path in a granted directory was refused.
-    pub(super) fn tell(&self, what: Use<'_>, error: &FsError) {
+    pub(super) fn tell(&self, what: PathUse<'_>, error: &FsError) {
         let code = error.downcast_ref();
         let is_refusal = matches!(code, Some(ErrorCode::NotPermitted | ErrorCode::ReadOnly));
         if let Some(place) = self.roots.of(what.fd).filter(|_| is_refusal) {
@@ -282,7 +282,7 @@ impl Files<'_> {
         if matches!(self.names.base(fd.rep()), None | Some(Base::Granted(_))) {
             return Ok(fd);
         }
-        let what = Use { is_directory: true, ..Use::new(&fd, ".", access) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, ".", access) };
         let (fd, below) = self.lead(what)?;
         if below == "." {
             return Ok(fd);
@@ -291,7 +291,7 @@ impl Files<'_> {
         if let Some(here) = self.names.here {
             return Ok(Resource::new_borrow(here));
         }
-        let what = Use { is_directory: true, ..Use::new(&fd, &below, access) };
+        let what = PathUse { is_directory: true, ..PathUse::new(&fd, &below, access) };
         let flags = DescriptorFlags::READ;
         let opened = self
             .using(what, async |files| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 
 use super::names::Names;
-use super::{DirRight, Files};
+use super::{DirRight, GuestFiles};
 use crate::capability::dirs::roots::Roots;
 use crate::instance::Guest;
 use crate::instance::call::{CallBasics, CallPart, PartView};
@@ -42,11 +42,11 @@ impl CallPart for FilePart {
 }
 
 /// The files of WASI, guarded.
-pub(super) fn files(guest: &mut Guest) -> Files<'_> {
+pub(super) fn files(guest: &mut Guest) -> GuestFiles<'_> {
     guest.expect_handle();
     let (view, wasi, no_longer_there) = guest.part_and_wasi::<FilePart>();
     let PartView { part, table, call_log, memory } = view;
-    Files {
+    GuestFiles {
         inner: WasiFilesystemCtxView { ctx: wasi.filesystem(), table },
         call_log,
         memory,

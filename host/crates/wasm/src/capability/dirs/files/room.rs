@@ -6,11 +6,11 @@ use wasmtime_wasi::p2::bindings::io::streams::OutputStream;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::streams::Charged;
-use super::{Files, left};
+use super::{GuestFiles, left};
 use crate::memory::{Charge, MemoryRefused};
 use toolhost_core::tool::Refusal;
 
-impl Files<'_> {
+impl GuestFiles<'_> {
     /// Refuses to open one more, and remembers why.
     pub(super) fn too_many(&self, path: String, why: &str, repair: &str) -> FsError {
         self.call_log.refuse(Refusal {

@@ -1,0 +1,80 @@
+//! Each type name is used once in the crates of the host, their tests and benches included, so that a name
+//! says which type is meant wherever it stands.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// The Rust files of the library, its crates, and the command line.
+fn files() -> Vec<PathBuf> {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut folders, mut files) = (vec![host], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// The types that are defined in a text, but for those inside a function.
+fn defined(text: &str) -> Vec<String> {
+    let types = Regex::new(
+        r"(?x) ^(\s*) (?: pub(?:\([a-z\ :]+\))?\s )? (?: unsafe\s )?
+        (?: struct | enum | trait | union | type )\s ([A-Z]\w*)",
+    )
+    .expect("a pattern");
+    let scopes = Regex::new(r"^(\s*)(?:[\w()]+ )*(fn|impl|trait)\b.*[^;}]$").expect("a pattern");
+    let mut names = Vec::new();
+    // The indentation of the function, `impl` or `trait` that the line is in.
+    let mut inside: Option<usize> = None;
+    for line in text.lines() {
+        let indentation = line.len() - line.trim_start().len();
+        if inside.is_some_and(|outer| line.trim_start().starts_with('}') && indentation <= outer) {
+            inside = None;
+        } else if inside.is_none() {
+            names.extend(types.captures(line).map(|found| found[2].to_owned()));
+            inside = scopes.is_match(line).then_some(indentation);
+        }
+    }
+    names
+}
+
+#[test]
+fn a_type_name_is_used_once() {
+    let mut holders: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for path in files() {
+        for name in defined(&fs::read_to_string(&path).expect("a file")) {
+            holders.entry(name).or_default().push(path.clone());
+        }
+    }
+    assert!(holders.contains_key("Registry"), "types are found");
+    holders.retain(|_, paths| paths.len() > 1);
+    assert!(holders.is_empty(), "defined more than once: {holders:#?}");
+}
+
+#[test]
+fn types_are_found() {
+    let text = "
+pub struct A(u8);
+pub(in crate::a) enum B {}
+mod tests {
+    type C = u8;
+    fn test() {
+        struct D;
+    }
+    trait E {}
+}
+impl F for A {
+    type G = u8;
+}
+";
+    assert_eq!(defined(text).join(" "), "A B C E");
+}
