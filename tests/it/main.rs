@@ -7,5 +7,6 @@ mod load;
 mod mcp;
 mod repository;
 mod sandbox;
+#[path = "../../host/crates/testing/src/lab.rs"]
 mod support;
 mod trust;

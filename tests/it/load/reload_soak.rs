@@ -2,7 +2,7 @@
 //! answer is of a build that was not there, and nothing is published that is no change. `make
 //! soak` does ten thousand.
 
-#[path = "../../../host/cli/benches/soak/churn.rs"]
+#[path = "../../../host/crates/testing/src/churn.rs"]
 mod churn;
 
 use std::collections::BTreeSet;

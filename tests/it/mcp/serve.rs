@@ -1,5 +1,6 @@
 //! The MCP door: transcripts byte by byte, and the official clients.
 
+#[path = "../../../host/crates/testing/src/client.rs"]
 pub(crate) mod client;
 mod promises;
 mod traffic;

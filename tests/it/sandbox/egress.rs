@@ -2,6 +2,7 @@
 
 mod bounds;
 mod messages;
+#[path = "../../../host/crates/testing/src/server.rs"]
 pub(crate) mod server;
 
 use std::sync::Arc;

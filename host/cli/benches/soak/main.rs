@@ -8,6 +8,7 @@
 
 #![expect(clippy::print_stdout, reason = "a soak prints its tables")]
 
+#[path = "../../../crates/testing/src/churn.rs"]
 mod churn;
 #[path = "../guests.rs"]
 #[expect(dead_code, reason = "the other benchmarks use all of it")]
