@@ -7,6 +7,5 @@ mod load;
 mod mcp;
 mod repository;
 mod sandbox;
-#[path = "../../host/crates/testing/src/lab.rs"]
 mod support;
 mod trust;

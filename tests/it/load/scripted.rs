@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Code, ProgressSink};
 
-use crate::mcp::serve::client::PATIENCE;
+use crate::support::client::PATIENCE;
 use crate::support::{Lab, answer, call, guest, without_digests, without_times};
 
 const WORDS: &str = r#"from toolhost import kv, need, tool
