@@ -4,3 +4,4 @@ mod bounds;
 mod fuzzing;
 mod layering;
 mod readme;
+mod testing;
