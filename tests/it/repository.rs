@@ -5,3 +5,4 @@ mod fuzzing;
 mod layering;
 mod names;
 mod readme;
+mod testing;

@@ -1,71 +1,49 @@
-//! The guests of the tests, built.
+//! The guests of the tests, in one plugins folder.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use toolhost_author::{self as author, BuildRequest};
+use toolhost_testing::{Builds, builds, guests};
+
+/// What the benchmarks have to build.
+pub(crate) static BUILDS: Builds = builds!();
 
 pub(crate) struct Guests {
     folder: TempDir,
 }
 
-pub(crate) async fn build() -> Guests {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = TempDir::new().expect("a folder");
-    build_rust("tests/guests", folder.path()).await;
-    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (scripts, tools) = (temporary.join("scripts"), temporary.with_file_name("tools"));
-    let built = Command::new("sh")
-        .arg(root.join("tests/guests/scripts/build.sh"))
-        .args([&scripts, &tools])
-        .status();
-    assert!(built.expect("sh").success());
-    for name in ["words-py.wasm", "words-js.wasm"] {
-        std::fs::copy(scripts.join(name), folder.path().join(name)).expect("copied");
-    }
-    Guests { folder }
-}
-
-/// Builds the Rust components of a folder of this repository.
-pub(crate) async fn build_rust(source: &str, out: &Path) {
-    let request = BuildRequest {
-        source: Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(source),
-        out: out.to_owned(),
-        environment: std::env::vars_os().collect(),
-        ..BuildRequest::default()
-    };
-    author::build(&request).await.expect("guests that build");
-}
-
 impl Guests {
+    pub(crate) fn build() -> Guests {
+        let folder = TempDir::new().expect("a folder");
+        for entry in fs::read_dir(BUILDS.guests()).expect("a folder").flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "wasm") {
+                fs::copy(entry.path(), folder.path().join(entry.file_name())).expect("copied");
+            }
+        }
+        for id in ["words-py", "words-js"] {
+            let path = folder.path().join(format!("{id}.wasm"));
+            fs::write(path, BUILDS.script(id)).expect("written");
+        }
+        Guests { folder }
+    }
+
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
     pub(crate) fn component(&self, id: &str) -> Vec<u8> {
-        std::fs::read(self.folder.path().join(format!("{id}.wasm"))).expect("a guest")
+        fs::read(self.folder.path().join(format!("{id}.wasm"))).expect("a guest")
     }
 
     /// The guest `register` with one tool of this name.
     pub(crate) fn registering(&self, tool: &str) -> Vec<u8> {
-        const MARKER: &[u8] = b"toolhost-test-mode:one ";
-        let mut bytes = self.component("register");
-        let place = bytes.windows(MARKER.len()).position(|window| window == MARKER);
-        let start = place.expect("the marker") + MARKER.len();
-        let name = format!("{tool:<20}");
-        bytes[start..start + name.len()].copy_from_slice(name.as_bytes());
-        bytes
+        guests::registering(self.component("register"), &format!("one {tool}"))
     }
-}
 
-/// The guest `made`, made of this description; its source says what that can hold.
-pub(crate) fn made(mut component: Vec<u8>, description: &Value) -> Vec<u8> {
-    const MARKER: &[u8] = b"toolhost-test-made:{}";
-    let place = component.windows(MARKER.len()).position(|window| window == MARKER);
-    let start = place.expect("the marker") + MARKER.len() - 2;
-    let text = description.to_string();
-    component[start..start + text.len()].copy_from_slice(text.as_bytes());
-    component
+    /// The guest `made`, made of this description.
+    pub(crate) fn made(&self, description: &Value) -> Vec<u8> {
+        guests::made(self.component("made"), description)
+    }
 }

@@ -1,11 +1,10 @@
 //! What enforcing limits costs a guest that only computes: through the library with every limit
 //! on, against wasmtime alone with the same epochs and no other limit.
 
-use std::path::Path;
-
 use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, Origin};
 use toolhost_sources::folder::Folder;
+use toolhost_testing::component::from_wat;
 
 use crate::bare::Bare;
 use crate::table::{Table, in_turns};
@@ -37,16 +36,7 @@ fn working() -> Vec<u8> {
                 i32.const 2048)
         )"#
     );
-    let mut resolve = wit_parser::Resolve::default();
-    let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-    let (package, _) = resolve.push_dir(contract).expect("the contract");
-    let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
-    let mut module = wat::parse_str(module).expect("valid WAT");
-    let encoding = wit_component::StringEncoding::UTF8;
-    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding)
-        .expect("metadata");
-    let encoder = wit_component::ComponentEncoder::default().module(&module);
-    encoder.and_then(|mut encoder| encoder.encode()).expect("a component")
+    from_wat(&module)
 }
 
 pub(crate) async fn run(table: &mut Table) {

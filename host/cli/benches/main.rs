@@ -33,7 +33,7 @@ fn main() {
     table.heading();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if ["calls", "audit", "kv", "loads", "reload"].into_iter().any(wanted) {
-        let guests = runtime.block_on(guests::build());
+        let guests = guests::Guests::build();
         if wanted("calls") {
             let host = runtime.block_on(calls::run(&mut table, &guests));
             runtime.block_on(listing::run(&mut table, &host));

@@ -15,7 +15,7 @@ use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::SourceStatus;
 use toolhost_wasm::script::Language;
 
-use crate::guests::{Guests, made};
+use crate::guests::{BUILDS, Guests};
 use crate::table::Table;
 
 const ROUNDS: usize = 200;
@@ -50,7 +50,7 @@ impl Saving {
         let settings = HostSettings {
             folders: vec![Folder { path: plugins, origin: Origin::Project }],
             cache: Some(home.path().join("cache")),
-            compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
+            compiler: Some(BUILDS.program().into()),
             runners: runner
                 .map(|path| (Language::Python, vec![path.to_owned()]))
                 .into_iter()
@@ -96,7 +96,7 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) {
     self_contained(table, guests).await;
     let component = |answer: &str| {
         let tool = json!({ "name": "say", "answer": { "text": answer } });
-        made(guests.component("made"), &json!({ "tools": [tool] }))
+        guests.made(&json!({ "tools": [tool] }))
     };
     let mut saving = Saving::start("say.wasm", &component("build 0"), None).await;
     let mut times = Vec::new();
@@ -139,7 +139,7 @@ async fn self_contained(table: &mut Table, guests: &Guests) {
 
 /// A script in Python, if its runner lies beside the program, where `make` puts it.
 async fn script(table: &mut Table) {
-    let runner = Path::new(env!("CARGO_BIN_EXE_toolhost")).with_file_name("runners/python.wasm");
+    let runner = BUILDS.program().with_file_name("runners/python.wasm");
     if !runner.is_file() {
         let runner = runner.display();
         table.note(&format!("reload: a Python script: skipped, there is no {runner}"));

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../it/support/component.rs"]
+#[path = "../../../host/crates/testing/src/component.rs"]
 mod component;
 #[path = "../targets.rs"]
 mod targets;

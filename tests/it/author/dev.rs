@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::author::authors::environment;
-use crate::mcp::serve::client::PATIENCE;
+use crate::support::client::PATIENCE;
 use crate::support::{Lab, RUNNERS, made, without_times};
 
 const WORDS: &str = r#"from toolhost import plugin, tool

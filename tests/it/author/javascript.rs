@@ -6,8 +6,8 @@ use std::fs;
 use expect_test::expect;
 
 use crate::author::python::{refused, uses_what_was_granted};
-use crate::sandbox::egress::server::Server;
 use crate::support::Lab;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn what_is_wrong_with_a_script_is_said() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 
-use crate::sandbox::egress::server::Server;
+use crate::support::server::Server;
 use crate::support::{Lab, shown, without_digests};
 
 /// What the host says of each of these scripts, if it does not load.

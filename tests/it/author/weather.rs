@@ -10,7 +10,7 @@ use toolhost_egress::{EgressSettings, Resolver};
 use toolhost_state::secret::SecretValue;
 use url::Url;
 
-use crate::sandbox::egress::server::{Names, Peer, Server, root, tls};
+use crate::support::server::{Names, Peer, Server, root, tls};
 use crate::support::{Lab, answer, call, guest};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";

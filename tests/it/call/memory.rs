@@ -9,7 +9,7 @@ use toolhost::Host;
 use toolhost_core::tool::Code;
 
 use crate::call::misbehaving::table_of;
-use crate::mcp::serve::client::PATIENCE;
+use crate::support::client::PATIENCE;
 use crate::support::{Lab, answer, call, from_wat, guest};
 
 /// A guest of 30 MiB with one tool, `hold`, that never ends.

@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use toolhost::Host;
 
-use crate::sandbox::egress::server::{Peer, Server};
+use crate::support::server::{Peer, Server};
 use crate::support::{Lab, answer, guest};
 
 /// Answers by path.

@@ -12,7 +12,7 @@ use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, CallError, Code, Origin};
 use toolhost_sources::folder::Folder;
 
-use crate::mcp::serve::client::{Client, PATIENCE};
+use crate::support::client::{Client, PATIENCE};
 use crate::support::{Lab, answer, call, guest, made};
 
 /// A pattern that takes thousands of steps for each byte, and has fewer bytes than steps.

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::call::toolsets;
-use crate::mcp::serve::client::Client;
+use crate::support::client::Client;
 use crate::support::{check_program as check, json_and_probe as lab};
 
 #[test]

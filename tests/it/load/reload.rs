@@ -9,7 +9,7 @@ use serde_json::json;
 use toolhost::{Host, HostSettings};
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 
-use crate::mcp::serve::client::{Client, PATIENCE};
+use crate::support::client::{Client, PATIENCE};
 use crate::support::{Lab, answer, call, made};
 
 /// A plugin with one tool that answers a text.

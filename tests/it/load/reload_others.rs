@@ -11,7 +11,7 @@ use toolhost_policy::capability::Variables;
 use toolhost_sources::reload::{Renewed, SourceStatus, Status};
 use toolhost_state::{config, trust_store};
 
-use crate::mcp::serve::client::PATIENCE;
+use crate::support::client::PATIENCE;
 use crate::support::{Lab, RUNNERS, answer, call, made, put_runner};
 use crate::trust::pins::plugin;
 

@@ -2,9 +2,6 @@
 //! answer is of a build that was not there, and nothing is published that is no change. `make
 //! soak` does ten thousand.
 
-#[path = "../../../host/cli/benches/soak/churn.rs"]
-mod churn;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
@@ -12,7 +9,7 @@ use std::time::Duration;
 use toolhost::HostSettings;
 
 use crate::support::{Lab, made};
-use churn::{Churn, SoakStep};
+use toolhost_testing::churn::{Churn, SoakStep};
 
 const STEPS: usize = 100;
 const CLIENTS: u64 = 4;

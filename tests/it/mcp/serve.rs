@@ -1,6 +1,5 @@
 //! The MCP door: transcripts byte by byte, and the official clients.
 
-pub(crate) mod client;
 mod promises;
 mod traffic;
 
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
+use crate::support::client::{Client, PATIENCE};
 use crate::support::{Lab, PACKAGES, guest, made, script};
-use client::Client;
 
 /// Plugins have to be compiled, beside other tests.
 const PATIENT: &str = "[limits]\nlist_wait_max = \"60s\"\n";
@@ -183,7 +182,7 @@ fn a_cancelled_call_stops() {
     };
     let start = Instant::now();
     while !is_busy(&mut client) {
-        assert!(start.elapsed() < client::PATIENCE, "it never began");
+        assert!(start.elapsed() < PATIENCE, "it never began");
     }
     let cancelled = json!({
         "jsonrpc": "2.0",

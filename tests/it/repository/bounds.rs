@@ -133,7 +133,7 @@ const HELD: &[(&str, &str, &str)] = &[
     ("examples_time_max", "load::reload::examples_are_a_gate", "load::reload::examples_time_max"),
     ("script_bytes_max", SCRIPT_BYTES, SCRIPT_BYTES),
     ("script_files_max", SCRIPT_BYTES, SCRIPT_BYTES),
-    ("script_kept_bytes_max", "load::scripted::script_kept_bytes_max", SCRIPT_KEPT),
+    ("script_kept_bytes_max", "load::scripted::running::script_kept_bytes_max", SCRIPT_KEPT),
     ("plugin_files_max", "call::limits::plugin_files_max", "call::limits::plugin_files_max"),
 ];
 

@@ -2,7 +2,6 @@
 
 mod bounds;
 mod messages;
-pub(crate) mod server;
 
 use std::sync::Arc;
 
@@ -11,7 +10,9 @@ use toolhost_core::limits::Limits;
 use toolhost_egress::{Egress, EgressSettings, Times};
 use toolhost_policy::capability::address::Reach;
 
-use server::{Names, Peer, Server, at, client, egress, endless, get, root, shown, tls, whole};
+use crate::support::server::{
+    Names, Peer, Server, at, client, egress, endless, get, root, shown, tls, whole,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

@@ -27,7 +27,7 @@ use toolhost::Host;
 use toolhost_egress::{EgressSettings, Resolver};
 use toolhost_state::secret::SecretValue;
 
-use crate::sandbox::egress::server::{Names, root};
+use crate::support::server::{Names, root};
 use crate::support::{Lab, answer, guest};
 
 /// The value of the secret `KEY`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::mcp::serve::client::Client;
+use crate::support::client::Client;
 use crate::support::{Lab, guest};
 
 /// A project with the guest `probe`, a folder `data` with a file, and a folder `sub` beside it.

@@ -8,10 +8,6 @@
 
 #![expect(clippy::print_stdout, reason = "a soak prints its tables")]
 
-mod churn;
-#[path = "../guests.rs"]
-#[expect(dead_code, reason = "the other benchmarks use all of it")]
-mod guests;
 mod latencies;
 mod load;
 mod many;
@@ -23,10 +19,15 @@ mod vitals;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use toolhost_testing::{Builds, builds};
+
 /// As in the program.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What the runs have to build.
+pub(crate) static BUILDS: Builds = builds!();
 
 /// A run returns the bounds that were not kept, as sentences.
 type Run = fn(&Options) -> Vec<String>;

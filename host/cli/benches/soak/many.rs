@@ -6,23 +6,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use toolhost_testing::client::{Client, PATIENCE};
+use toolhost_testing::guests::made;
 
-use crate::Options;
-use crate::guests::{build_rust, made};
 use crate::tools::hostile;
 use crate::vitals::resident_mib;
+use crate::{BUILDS, Options};
 
-/// Longer than anything takes that is not stuck.
-const PATIENCE: Duration = Duration::from_secs(1_800);
 /// Calls of the client at once.
 const AT_ONCE: usize = 32;
 /// Calls of each greedy tool.
@@ -37,8 +34,7 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
     let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = home.expect("a folder");
     let home = folder.path().canonicalize().expect("a folder");
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let tools = runtime.block_on(project(&home, options.plugins));
+    let tools = project(&home, options.plugins);
     println!(
         "many: {} plugins, {} threads keep cores busy, {} cores",
         options.plugins,
@@ -56,14 +52,11 @@ pub(crate) fn run(options: &Options) -> Vec<String> {
 }
 
 /// Writes the plugins; returns the names of the tools that have to answer.
-async fn project(home: &Path, plugins: usize) -> BTreeSet<String> {
-    let [guests, folder] = [home.join("guests"), home.join("project/plugins")];
-    for folder in [&guests, &folder] {
-        fs::create_dir_all(folder).expect("a folder");
-    }
+fn project(home: &Path, plugins: usize) -> BTreeSet<String> {
+    let folder = home.join("project/plugins");
+    fs::create_dir_all(&folder).expect("a folder");
     fs::write(home.join("toolhost.toml"), CONFIGURATION).expect("written");
-    build_rust("tests/guests", &guests).await;
-    let component = fs::read(guests.join("made.wasm")).expect("a guest");
+    let component = BUILDS.guest("made");
     let component = |name: &str, answer: &Value| {
         let tool = json!({ "name": name, "description": "Says it.", "answer": answer });
         made(component.clone(), &json!({ "name": name, "tools": [tool] }))
@@ -99,7 +92,7 @@ fn javascript(tool: &str) -> String {
 }
 
 fn program(home: &Path, command: &str) -> Command {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_toolhost"));
+    let mut program = Command::new(BUILDS.program());
     program.arg(command).current_dir(home.join("project"));
     program.env("TOOLHOST_HOME", home).env_remove("TOOLHOST_CACHE");
     program
@@ -124,17 +117,19 @@ fn listed(home: &Path, tools: &BTreeSet<String>, what: &str, broken: &mut Vec<St
 /// One client of `toolhost serve`.
 fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
     let start = Instant::now();
-    let mut client = StdioClient::start(home);
-    let mut names = client.names();
-    println!("serve: {} tools after {:.1} s", names.len(), start.elapsed().as_secs_f64());
-    while !tools.is_subset(&names) && start.elapsed() < PATIENCE {
+    let mut client = Client::with(program(home, "serve"));
+    client.initialize();
+    let mut found = names(&mut client);
+    println!("serve: {} tools after {:.1} s", found.len(), start.elapsed().as_secs_f64());
+    while !tools.is_subset(&found) && start.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(250));
-        names = client.names();
+        found = names(&mut client);
     }
-    println!("serve: {} tools after {:.1} s", names.len(), start.elapsed().as_secs_f64());
+    println!("serve: {} tools after {:.1} s", found.len(), start.elapsed().as_secs_f64());
     let start = Instant::now();
-    let calls: Vec<_> = tools.iter().map(|tool| (tool.as_str(), json!({ "text": tool }))).collect();
-    let answers = client.calls(&calls);
+    let wanted: Vec<_> =
+        tools.iter().map(|tool| (tool.as_str(), json!({ "text": tool }))).collect();
+    let answers = calls(&mut client, 0, &wanted);
     let is_right = |(tool, answer): &(&String, String)| answer.contains(tool.as_str());
     let wrong: Vec<_> = tools.iter().zip(answers).filter(|pair| !is_right(pair)).collect();
     let time = start.elapsed().as_secs_f64();
@@ -142,15 +137,15 @@ fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
     if let Some((tool, answer)) = wrong.first() {
         broken.push(format!("{} tools did not answer; the first, {tool}: {answer}", wrong.len()));
     }
-    let before = client.resident_mib();
+    let before = resident_mib(&client.id().to_string());
     let greedy = (0..FLOOD).flat_map(|_| hostile().map(|(tool, ..)| (tool, json!({}))));
     let flood: Vec<_> = greedy.collect();
     let start = Instant::now();
-    let answers = client.calls(&flood);
+    let answers = calls(&mut client, wanted.len() as u64, &flood);
     let time = start.elapsed().as_secs_f64();
-    let most = client.resident_mib();
+    let most = resident_mib(&client.id().to_string());
     std::thread::sleep(REST);
-    let after = client.resident_mib();
+    let after = resident_mib(&client.id().to_string());
     println!(
         "memory: {before:.1} MiB before {} greedy calls of {time:.1} s, {most:.1} MiB after them, {after:.1} MiB after {} s of rest",
         answers.len(),
@@ -159,116 +154,33 @@ fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
     if after > before + GROWTH_MIB_MAX {
         broken.push(format!("memory grew from {before:.1} MiB to {after:.1} MiB"));
     }
-    println!("serve: ended {:.1} s after its stdin", client.end().as_secs_f64());
+    let start = Instant::now();
+    client.end();
+    println!("serve: ended {:.1} s after its stdin", start.elapsed().as_secs_f64());
 }
 
-/// A client that calls by stdio.
-struct StdioClient {
-    child: Child,
-    stdin: ChildStdin,
-    messages: Receiver<Value>,
-    next: u64,
+/// Calls each of these; returns what they answered, in the same order.
+fn calls(client: &mut Client, first: u64, calls: &[(&str, Value)]) -> Vec<String> {
+    let (mut open, mut answers) = (Vec::new(), vec![String::new(); calls.len()]);
+    let mut left = (first..).zip(calls);
+    loop {
+        while open.len() < AT_ONCE
+            && let Some((id, (tool, arguments))) = left.next()
+        {
+            client.ask(id, "tools/call", json!({ "name": tool, "arguments": arguments }));
+            open.push(id);
+        }
+        if open.is_empty() {
+            return answers;
+        }
+        let (id, message) = client.answer_to_any(&mut open);
+        answers[(id - first) as usize] = message.to_string();
+    }
 }
 
-impl StdioClient {
-    fn start(home: &Path) -> StdioClient {
-        let mut command = program(home, "serve");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the program");
-        let (stdin, stdout) = (child.stdin.take().expect("stdin"), child.stdout.take());
-        let (sender, messages) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout.expect("stdout")).lines().map_while(Result::ok) {
-                let message = serde_json::from_str(&line).expect("JSON");
-                if sender.send(message).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut client = StdioClient { child, stdin, messages, next: 0 };
-        let id = client.ask(
-            "initialize",
-            &json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": { "name": "soak", "version": "1" },
-            }),
-        );
-        client.answer(&mut vec![id]);
-        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.stdin, "{message}").expect("it reads");
-    }
-
-    fn ask(&mut self, method: &str, params: &Value) -> u64 {
-        self.next += 1;
-        let id = self.next;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        id
-    }
-
-    /// The next answer to one of these requests, with the id that it takes out of them.
-    fn answer(&mut self, open: &mut Vec<u64>) -> (u64, Value) {
-        loop {
-            let message = self.messages.recv_timeout(PATIENCE).expect("an answer");
-            let place = open.iter().position(|id| message["id"] == *id);
-            if let Some(place) = place {
-                return (open.swap_remove(place), message);
-            }
-        }
-    }
-
-    /// The names of all pages.
-    fn names(&mut self) -> BTreeSet<String> {
-        let (mut names, mut cursor) = (BTreeSet::new(), Value::Null);
-        loop {
-            let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
-            let id = self.ask("tools/list", &params);
-            let (_, answer) = self.answer(&mut vec![id]);
-            let tools = answer["result"]["tools"].as_array().expect("tools");
-            names.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
-            cursor = answer["result"]["nextCursor"].clone();
-            if cursor.is_null() {
-                return names;
-            }
-        }
-    }
-
-    /// Calls each of these; returns what they answered, in the same order.
-    fn calls(&mut self, calls: &[(&str, Value)]) -> Vec<String> {
-        let (mut open, mut answers) = (Vec::new(), vec![String::new(); calls.len()]);
-        let first = self.next + 1;
-        let mut left = calls.iter();
-        loop {
-            while open.len() < AT_ONCE
-                && let Some((tool, arguments)) = left.next()
-            {
-                let params = json!({ "name": tool, "arguments": arguments });
-                open.push(self.ask("tools/call", &params));
-            }
-            if open.is_empty() {
-                return answers;
-            }
-            let (id, message) = self.answer(&mut open);
-            answers[(id - first) as usize] = message.to_string();
-        }
-    }
-
-    fn resident_mib(&self) -> f64 {
-        resident_mib(&self.child.id().to_string())
-    }
-
-    /// Closes its stdin; returns how long it took to end.
-    fn end(self) -> Duration {
-        let StdioClient { mut child, stdin, .. } = self;
-        let start = Instant::now();
-        drop(stdin);
-        child.wait().expect("it ends");
-        start.elapsed()
-    }
+/// The names of all pages.
+fn names(client: &mut Client) -> BTreeSet<String> {
+    client.list().0.into_iter().collect()
 }
 
 /// Threads that keep cores busy.

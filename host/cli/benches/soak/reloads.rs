@@ -16,12 +16,12 @@ use toolhost::HostSettings;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
+use toolhost_testing::churn::{Churn, PLUGINS, ClientReport, SoakStep, Taken};
+use toolhost_testing::guests::made;
 
-use crate::Options;
-use crate::churn::{Churn, ClientReport, PLUGINS, SoakStep, Taken};
-use crate::guests::{build_rust, made};
 use crate::latencies::{Latencies, millis};
 use crate::vitals::{Stays, Watching};
+use crate::{BUILDS, Options};
 
 const CLIENTS: u64 = 8;
 /// Lines of the table.
@@ -103,16 +103,15 @@ async fn soak(options: &Options, home: &TempDir) -> Vec<String> {
 
 async fn start(home: &TempDir, seed: u64) -> Churn {
     let home = home.path().canonicalize().expect("a folder");
-    let [guests, plugins, state] = ["guests", "plugins", "state"].map(|name| home.join(name));
-    for folder in [&guests, &plugins, &state] {
+    let [plugins, state] = ["plugins", "state"].map(|name| home.join(name));
+    for folder in [&plugins, &state] {
         fs::create_dir(folder).expect("a folder");
     }
-    build_rust("tests/guests", &guests).await;
-    let component = fs::read(guests.join("made.wasm")).expect("a guest");
+    let component = BUILDS.guest("made");
     let settings = HostSettings {
         folders: vec![Folder { path: plugins, origin: Origin::Project }],
         cache: Some(home.join("cache")),
-        compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
+        compiler: Some(BUILDS.program().into()),
         state: Some(state),
         ..HostSettings::default()
     };

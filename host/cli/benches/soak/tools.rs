@@ -12,9 +12,10 @@ use toolhost_sources::folder::Folder;
 use toolhost_state::config;
 use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Pin};
+use toolhost_testing::guests::made;
 use toolhost_wasm::digest;
 
-use crate::guests::{build_rust, made};
+use crate::BUILDS;
 
 /// Whose bounds a tool has to keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,17 +141,13 @@ pub(crate) async fn host(home: &TempDir) -> Arc<Host> {
     for folder in [&plugins, &data, &state] {
         fs::create_dir(folder).expect("a folder");
     }
-    build_rust("tests/guests", &home).await;
-    build_rust("plugins", &home).await;
     for id in ["probe", "json", "keeper", "files"] {
-        fs::copy(home.join(format!("{id}.wasm")), plugins.join(format!("{id}.wasm")))
-            .expect("copied");
+        fs::write(plugins.join(format!("{id}.wasm")), BUILDS.guest(id)).expect("written");
     }
     for (tool, _, answer, _) in hostile() {
         let description = json!({ "tools": [{ "name": tool, "answer": answer }] });
         let file = plugins.join(format!("{}.wasm", tool.replace('_', "-")));
-        let component = fs::read(home.join("made.wasm")).expect("a guest");
-        fs::write(file, made(component, &description)).expect("written");
+        fs::write(file, made(BUILDS.guest("made"), &description)).expect("written");
     }
     let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     fs::write(data.join("lines.txt"), lines).expect("written");
@@ -167,7 +164,7 @@ pub(crate) async fn host(home: &TempDir) -> Arc<Host> {
     let settings = HostSettings {
         folders: vec![Folder { path: plugins, origin: Origin::Project }],
         config: config.expect("a configuration"),
-        compiler: Some(env!("CARGO_BIN_EXE_toolhost").into()),
+        compiler: Some(BUILDS.program().into()),
         state: Some(state),
         ..HostSettings::default()
     };

@@ -8,8 +8,8 @@ use toolhost_kernel::session::SessionSettings;
 use toolhost_schema::schema::Format;
 
 use super::{generated, lab, left_out, tool};
-use crate::mcp::serve::client::Client;
 use crate::support::call;
+use crate::support::client::Client;
 
 /// Schemas without keywords, so many below one long name.
 fn empty_below_a_long_name(open: &str, one: &str, count: usize, close: &str) -> Value {

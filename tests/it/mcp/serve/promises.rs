@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::PATIENT;
-use super::client::Client;
+use crate::support::client::Client;
 use crate::support::{Lab, made};
 
 /// A tool that promises an object with a text, and answers this.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, PATIENCE};
 use super::{PATIENT, probe};
+use crate::support::client::{Client, PATIENCE};
 use crate::support::{Lab, guest, made};
 
 /// One call of the probe at a time, and calls that end when they are told to.

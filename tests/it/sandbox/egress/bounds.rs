@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, StreamBody};
 use toolhost_egress::{Body, SendError, Times};
 use toolhost_policy::capability::address::Reach;
 
-use super::server::{Names, Server, at, client, egress, endless, get, shown, whole};
+use crate::support::server::{Names, Server, at, client, egress, endless, get, shown, whole};
 
 /// Short enough to wait for, of something that never comes.
 const SHORT: Duration = Duration::from_millis(200);

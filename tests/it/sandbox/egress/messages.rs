@@ -9,7 +9,7 @@ use toolhost_egress::Times;
 use toolhost_policy::capability::address::Reach;
 
 use super::OK;
-use super::server::{Server, at, client, get, shown, whole};
+use crate::support::server::{Server, at, client, get, shown, whole};
 
 #[tokio::test]
 async fn what_is_sent() {

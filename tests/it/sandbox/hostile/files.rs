@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use toolhost::Host;
 
 use super::{attack, error, host, lab};
-use crate::sandbox::egress::server::Names;
 use crate::support::Lab;
+use crate::support::server::Names;
 
 /// A lab with a directory to read at `/in`, one to change at `/out`, and a secret beside them.
 async fn with_directories() -> (Lab, Host) {

@@ -10,7 +10,7 @@ use toolhost_core::tool::Call;
 use super::by_hand::{beside, told};
 use super::flood::{call, host, step};
 use super::{attack, lab};
-use crate::mcp::serve::client::Client;
+use crate::support::client::Client;
 use crate::support::{Lab, guest};
 
 /// More handles than one guest may have.

@@ -15,8 +15,8 @@ use super::by_hand::{PATIENCE, beside, the_other_works, told};
 use super::flood::{call, step};
 use super::handles::{attacked, resident};
 use super::{attack, host, lab};
-use crate::mcp::serve::client::Client;
-use crate::sandbox::egress::server::{Names, Server};
+use crate::support::client::Client;
+use crate::support::server::{Names, Server};
 use crate::support::{Lab, from_wat, guest, made};
 
 /// A lab with the hostile guest, granted a directory and this server, and another plugin beside it.

@@ -12,7 +12,7 @@ use toolhost_core::tool::Call;
 use toolhost_kernel::session::SessionSettings;
 
 use super::by_hand::{beside, the_other_works};
-use crate::mcp::serve::client::Client;
+use crate::support::client::Client;
 use crate::support::{Lab, guest, made};
 
 /// Everything at once: cursor, colours, title, link, line ends, direction, nothing, tags.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use super::{attack, error, host, lab};
-use crate::sandbox::egress::server::{Names, Server, at, tls};
+use crate::support::server::{Names, Server, at, tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -352,7 +352,7 @@ async fn http_requests_at_once_max_violated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_must_be_trusted() {
     let names = Names::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);
-    let serve = |mut peer: crate::sandbox::egress::server::Peer| async move {
+    let serve = |mut peer: crate::support::server::Peer| async move {
         while peer.request().await.is_some() {
             peer.say(OK).await;
         }

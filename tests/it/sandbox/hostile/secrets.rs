@@ -9,7 +9,7 @@ use toolhost::Host;
 use toolhost_core::tool::{Call, ProgressSink};
 
 use super::{KEY, attack, error, host, lab};
-use crate::sandbox::egress::server::{Names, Peer, Server, tls};
+use crate::support::server::{Names, Peer, Server, tls};
 use crate::support::{Lab, made};
 
 /// A server that says what it was sent: in the body, in a header, in pieces, encoded.

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{attack, error, host, lab};
-use crate::sandbox::egress::server::{Names, Server, at};
+use crate::support::server::{Names, Server, at};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_finds_what_another_left() {

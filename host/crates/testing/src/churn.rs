@@ -1,26 +1,30 @@
 //! A folder of 20 plugins in which one changes after the other, beside clients that call all the
-//! time; and what has to hold then. `reloads` does it for long, `tests/it/load/reload_soak.rs` for a while.
+//! time; and what has to hold then. The soak `reloads` does it for long,
+//! `tests/it/load/reload_soak.rs` for a while.
+
+mod clients;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use toolhost::{Host, HostSettings};
-use toolhost_core::tool::{Call, Code, Outcome, SourceId};
+use toolhost_core::tool::{Call, Outcome, SourceId};
 use toolhost_sources::driver::Location;
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 use toolhost_wasm::digest;
 
+pub use clients::{Clients, ClientReport};
+
 /// Plugins there are, give or take a few.
-pub(crate) const PLUGINS: usize = 20;
+pub const PLUGINS: usize = 20;
 /// Ids of plugins, and names of tools, that are taken or free.
 const NAMES: usize = 26;
 /// Builds of each tool that come back again and again.
@@ -31,11 +35,11 @@ const FRESH_EVERY: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes a plugin of a description; the guest `made` says what that can hold.
-pub(crate) type Make = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
+pub type Make = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
 
 /// What is done to one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SoakStep {
+pub enum SoakStep {
     /// Its tool answers something else.
     Change,
     /// It is new.
@@ -53,18 +57,19 @@ pub(crate) enum SoakStep {
 }
 
 /// What a step has shown.
-pub(crate) struct Taken {
-    pub(crate) step: SoakStep,
+pub struct Taken {
+    /// What was done.
+    pub step: SoakStep,
     /// How often the catalog changed.
-    pub(crate) generations: u64,
+    pub generations: u64,
     /// From just before it was saved until the catalog had it, if there is a new build.
-    pub(crate) callable: Option<Duration>,
+    pub callable: Option<Duration>,
     /// The build never was before, so it had to be compiled.
-    pub(crate) is_fresh: bool,
+    pub is_fresh: bool,
 }
 
 /// What has to be there.
-pub(crate) struct SoakPlugin {
+pub struct SoakPlugin {
     tool: usize,
     version: u64,
     /// Of its last build in order.
@@ -81,13 +86,13 @@ struct ExpectedAnswers {
 }
 
 /// The folder, the host, and what is expected of it.
-pub(crate) struct Churn {
+pub struct Churn {
     host: Arc<Host>,
     folder: PathBuf,
     make: Make,
     random: ChaCha8Rng,
     /// By id.
-    pub(crate) plugins: BTreeMap<usize, SoakPlugin>,
+    pub plugins: BTreeMap<usize, SoakPlugin>,
     told: Arc<Vec<ExpectedAnswers>>,
     /// Builds that were there before.
     known: BTreeSet<(usize, u64)>,
@@ -98,7 +103,7 @@ pub(crate) struct Churn {
 
 impl Churn {
     /// Fills the first folder of the settings, and starts a host on it.
-    pub(crate) async fn start(settings: HostSettings, make: Make, seed: u64) -> Churn {
+    pub async fn start(settings: HostSettings, make: Make, seed: u64) -> Churn {
         let folder = settings.folders[0].path.canonicalize().expect("a folder");
         let told: Vec<ExpectedAnswers> = (0..NAMES).map(|_| ExpectedAnswers::default()).collect();
         let (mut plugins, mut known) = (BTreeMap::new(), BTreeSet::new());
@@ -137,20 +142,15 @@ impl Churn {
 
     /// Starts so many clients, each of which calls any of the tools with this pause between two
     /// calls.
-    pub(crate) fn clients(&self, count: u64, pause: Duration) -> Clients {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let client = |seed| {
-            let shared = (Arc::clone(&self.host), Arc::clone(&self.told), Arc::clone(&stopped));
-            tokio::spawn(call_all_the_time(shared, pause, seed))
-        };
-        Clients { running: (0..count).map(client).collect(), stopped }
+    pub fn clients(&self, count: u64, pause: Duration) -> Clients {
+        Clients::start(&self.host, &self.told, count, pause)
     }
 
     /// Does something to one plugin, and waits until the host has it.
     ///
     /// # Errors
     /// With one sentence, if anything is not as it has to be then.
-    pub(crate) async fn step(&mut self) -> Result<Taken, String> {
+    pub async fn step(&mut self) -> Result<Taken, String> {
         let (step, id) = self.choose();
         let taken = self.take(step, id).await;
         let done = async {
@@ -398,72 +398,6 @@ impl Churn {
         }
         Ok(())
     }
-}
-
-/// Clients at work.
-pub(crate) struct Clients {
-    running: Vec<JoinHandle<ClientReport>>,
-    stopped: Arc<AtomicBool>,
-}
-
-/// What clients have seen.
-#[derive(Debug, Default)]
-pub(crate) struct ClientReport {
-    pub(crate) answered: u64,
-    /// Calls of tools that were not there, rightly.
-    pub(crate) unknown: u64,
-    /// Calls that ended in a way that must not be, and the first of these.
-    pub(crate) wrong: u64,
-    pub(crate) first: Option<String>,
-}
-
-impl Clients {
-    /// Ends them, and returns what all of them have seen.
-    pub(crate) async fn end(self) -> ClientReport {
-        self.stopped.store(true, Ordering::SeqCst);
-        let mut all = ClientReport::default();
-        for client in self.running {
-            let ClientReport { answered, unknown, wrong, first } = client.await.expect("no panic");
-            all.answered += answered;
-            all.unknown += unknown;
-            all.wrong += wrong;
-            all.first = all.first.or(first);
-        }
-        all
-    }
-}
-
-async fn call_all_the_time(
-    (host, told, stopped): (Arc<Host>, Arc<Vec<ExpectedAnswers>>, Arc<AtomicBool>),
-    pause: Duration,
-    seed: u64,
-) -> ClientReport {
-    let (mut random, mut seen) = (ChaCha8Rng::seed_from_u64(seed), ClientReport::default());
-    while !stopped.load(Ordering::SeqCst) {
-        let tool = random.random_range(0..NAMES);
-        let from = told[tool].settled.load(Ordering::SeqCst);
-        let outcome = host.call(Call::new(name(tool), "{}")).await;
-        // What was told of until now may have been there.
-        let texts = told[tool].texts.lock().expect("no panic")[from..].to_vec();
-        let is_unknown =
-            outcome.result.as_ref().is_err_and(|error| error.code == Code::UnknownTool);
-        let was_there = |text: &Option<String>| match text {
-            Some(text) => says(&outcome, text),
-            None => is_unknown,
-        };
-        match (texts.iter().any(was_there), is_unknown) {
-            (true, true) => seen.unknown += 1,
-            (true, false) => seen.answered += 1,
-            (false, _) => {
-                seen.wrong += 1;
-                seen.first.get_or_insert_with(|| {
-                    format!("{} ended with {outcome:?}, and not as any of {texts:?}", name(tool))
-                });
-            }
-        }
-        tokio::time::sleep(pause).await;
-    }
-    seen
 }
 
 fn says(outcome: &Outcome, text: &str) -> bool {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Lab;
+use crate::lab::{Lab, Tested};
 
 /// Longer than anything takes that is not stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
+pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// One connection to the program.
-pub(crate) struct Client {
+pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: mpsc::Receiver<Value>,
@@ -22,31 +22,33 @@ pub(crate) struct Client {
     gate: Option<mpsc::Sender<()>>,
     stderr: JoinHandle<String>,
     /// What came while something else was waited for.
-    pub(crate) heard: Vec<Value>,
+    pub heard: Vec<Value>,
 }
 
 impl Client {
-    pub(crate) fn start(lab: &Lab, arguments: &[&str]) -> Client {
-        let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+    /// A connection to `toolhost serve` in a lab.
+    pub fn start<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> Client {
+        let mut command = lab.command(T::builds().program());
         command.arg("serve").args(arguments);
         Client::with(command)
     }
 
     /// A connection that has begun in the older way.
-    pub(crate) fn initialized(lab: &Lab, arguments: &[&str]) -> Client {
+    pub fn initialized<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> Client {
         let mut client = Client::start(lab, arguments);
         client.initialize();
         client
     }
 
-    pub(crate) fn with(command: Command) -> Client {
+    /// A connection to what a command runs.
+    pub fn with(command: Command) -> Client {
         let mut client = Client::deaf(command);
         client.listen();
         client
     }
 
     /// A connection from which nothing is read until [`Client::listen`].
-    pub(crate) fn deaf(mut command: Command) -> Client {
+    pub fn deaf(mut command: Command) -> Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("stdout"));
@@ -74,22 +76,23 @@ impl Client {
     }
 
     /// Begins to read.
-    pub(crate) fn listen(&mut self) {
+    pub fn listen(&mut self) {
         self.gate.take();
     }
 
-    pub(crate) fn initialize(&mut self) -> Value {
+    /// Begins in the older way; returns the answer.
+    pub fn initialize(&mut self) -> Value {
         self.begin();
         self.answer("start")
     }
 
     /// Begins in the older way, and does not wait for an answer.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.begin_with("2025-06-18");
     }
 
     /// Begins in the older way, with a revision.
-    pub(crate) fn begin_with(&mut self, revision: &str) {
+    pub fn begin_with(&mut self, revision: &str) {
         self.ask(
             "start",
             "initialize",
@@ -102,24 +105,26 @@ impl Client {
         self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
+    /// Writes bytes.
+    pub fn write(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("written");
     }
 
-    pub(crate) fn say(&mut self, line: &str) {
+    /// Says a line.
+    pub fn say(&mut self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }
 
     /// Sends a request.
-    pub(crate) fn ask(&mut self, id: impl Into<Value>, method: &str, parameters: Value) {
+    pub fn ask(&mut self, id: impl Into<Value>, method: &str, parameters: Value) {
         let id: Value = id.into();
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters });
         self.say(&message.to_string());
     }
 
     /// Sends a request of a client of the newer era, which says with each who it is.
-    pub(crate) fn ask_modern(&mut self, id: i64, method: &str, mut parameters: Value) {
+    pub fn ask_modern(&mut self, id: i64, method: &str, mut parameters: Value) {
         parameters["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -127,28 +132,38 @@ impl Client {
         self.ask(id, method, parameters);
     }
 
-    pub(crate) fn ask_tool(&mut self, id: i64, tool: &str, arguments: Value) {
+    /// Sends a call of a tool.
+    pub fn ask_tool(&mut self, id: i64, tool: &str, arguments: Value) {
         self.ask(id, "tools/call", json!({ "name": tool, "arguments": arguments }));
     }
 
     /// The program's process.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for the answer to a request.
-    pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
+    pub fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id: Value = id.into();
         self.hear(|message| message["id"] == id && message.get("method").is_none())
     }
 
+    /// Waits for the answer to any of these requests, and takes its id out of them.
+    pub fn answer_to_any(&mut self, open: &mut Vec<u64>) -> (u64, Value) {
+        let place = |message: &Value| open.iter().position(|id| message["id"] == *id);
+        let message = self.hear(|message| place(message).is_some());
+        let place = place(&message).expect("one of them");
+        let id = open.swap_remove(place);
+        (id, message)
+    }
+
     /// Waits for an error that answers what has no id that can be read.
-    pub(crate) fn without_id(&mut self) -> Value {
+    pub fn without_id(&mut self) -> Value {
         self.hear(|message| message.get("id").is_none() && message.get("error").is_some())
     }
 
     /// Waits for a notification.
-    pub(crate) fn notification(&mut self, method: &str) -> Value {
+    pub fn notification(&mut self, method: &str) -> Value {
         self.hear(|message| message["method"] == method)
     }
 
@@ -168,13 +183,13 @@ impl Client {
     }
 
     /// Calls a tool and returns what came of it.
-    pub(crate) fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
+    pub fn call(&mut self, id: i64, tool: &str, arguments: Value) -> Value {
         self.ask_tool(id, tool, arguments);
         self.answer(id)
     }
 
     /// The names of all tools, page by page, and how many pages there were.
-    pub(crate) fn list(&mut self) -> (Vec<String>, usize) {
+    pub fn list(&mut self) -> (Vec<String>, usize) {
         let (mut names, mut pages, mut parameters) = (Vec::new(), 0, json!({}));
         loop {
             pages += 1;
@@ -192,35 +207,36 @@ impl Client {
     }
 
     /// Says a line, and tells whether anybody was there.
-    pub(crate) fn try_say(&mut self, line: &str) -> bool {
+    pub fn try_say(&mut self, line: &str) -> bool {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         writeln!(stdin, "{line}").is_ok()
     }
 
     /// Closes stdin.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         drop(self.stdin.take());
     }
 
     /// Closes stdin, and returns the exit code and what was logged.
-    pub(crate) fn end(mut self) -> (i32, String) {
+    pub fn end(mut self) -> (i32, String) {
         self.close();
         self.wait()
     }
 
     /// Stops listening, so that the program has nobody to write to.
-    pub(crate) fn deafen(&mut self) {
+    pub fn deafen(&mut self) {
         // The thread that reads ends at the next message, and its pipe with it.
         self.messages = mpsc::channel().1;
     }
 
-    pub(crate) fn wait(mut self) -> (i32, String) {
+    /// Waits until the program has ended; returns the exit code and what was logged.
+    pub fn wait(mut self) -> (i32, String) {
         let code = self.exit();
         (code, self.stderr.join().expect("stderr"))
     }
 
     /// Waits until the program has ended, and reads nothing of what it said.
-    pub(crate) fn unread_end(mut self) -> i32 {
+    pub fn unread_end(mut self) -> i32 {
         self.exit()
     }
 

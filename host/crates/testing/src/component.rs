@@ -1,12 +1,14 @@
 //! Components made of WebAssembly text, for tests and fuzz targets alike.
 
-/// The contract.
-const WIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
+use std::path::Path;
 
 /// A component made of a core module in WebAssembly text, for the world `plugin`.
-pub(crate) fn from_wat(module: &str) -> Vec<u8> {
+pub fn from_wat(module: &str) -> Vec<u8> {
     let mut resolve = wit_parser::Resolve::default();
-    let (package, _) = resolve.push_dir(WIT).expect("the contract");
+    // Fuzz targets are a package at another depth.
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let contract = folders.find_map(|folder| Some(folder.join("wit")).filter(|wit| wit.is_dir()));
+    let (package, _) = resolve.push_dir(contract.expect("the contract")).expect("the contract");
     let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
     let mut module = wat::parse_str(module).expect("valid WAT");
     let encoding = wit_component::StringEncoding::UTF8;

@@ -23,11 +23,11 @@ use toolhost_core::limits::Limits;
 use toolhost_egress::{Body, Client, Egress, EgressSettings, Resolver, SendError};
 
 /// What the other side of a connection can do.
-pub(crate) struct Peer {
+pub struct Peer {
     stream: Box<dyn Stream>,
     buffer: Vec<u8>,
     /// The how manieth connection of its server this is, from 1.
-    pub(crate) number: usize,
+    pub number: usize,
     seen: Arc<Seen>,
 }
 
@@ -44,12 +44,12 @@ struct Seen {
 
 impl Peer {
     /// Reads the head of a request, and nothing of its body.
-    pub(crate) async fn head(&mut self) {
+    pub async fn head(&mut self) {
         self.read_until(b"\r\n\r\n", 0).await.expect("a head");
     }
 
     /// Reads one request with a body of a known length or in chunks; `None` at the end.
-    pub(crate) async fn request(&mut self) -> Option<String> {
+    pub async fn request(&mut self) -> Option<String> {
         let head = self.read_until(b"\r\n\r\n", 0).await?;
         let text = String::from_utf8_lossy(&self.buffer[..head]).into_owned();
         let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -70,13 +70,13 @@ impl Peer {
     }
 
     /// Writes; a client that is gone does not matter.
-    pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+    pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref()).await;
         let _ = self.stream.flush().await;
     }
 
     /// Waits until the client has closed the connection, and counts it.
-    pub(crate) async fn closed(mut self) {
+    pub async fn closed(mut self) {
         while self.read().await.is_some() {}
         self.seen.closed.add_permits(1);
     }
@@ -100,15 +100,16 @@ impl Peer {
 }
 
 /// A server on a port of its own; it ends with its value.
-pub(crate) struct Server {
-    pub(crate) port: u16,
+pub struct Server {
+    /// Its port.
+    pub port: u16,
     seen: Arc<Seen>,
     _tasks: JoinSet<()>,
 }
 
 impl Server {
     /// A server of plain HTTP on 127.0.0.1.
-    pub(crate) async fn new<F>(serve: impl Fn(Peer) -> F + Send + 'static) -> Server
+    pub async fn new<F>(serve: impl Fn(Peer) -> F + Send + 'static) -> Server
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -116,7 +117,7 @@ impl Server {
     }
 
     /// A server that gives this answer to every request.
-    pub(crate) async fn answering(answer: &'static str) -> Server {
+    pub async fn answering(answer: &'static str) -> Server {
         Server::new(move |mut peer| async move {
             while peer.request().await.is_some() {
                 peer.say(answer).await;
@@ -126,7 +127,7 @@ impl Server {
     }
 
     /// A server at an address, with TLS if there is a configuration.
-    pub(crate) async fn on<F>(
+    pub async fn on<F>(
         address: &str,
         tls: Option<ServerConfig>,
         serve: impl Fn(Peer) -> F + Send + 'static,
@@ -165,27 +166,27 @@ impl Server {
     }
 
     /// How many connections it has had.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
     /// The requests it has had.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.seen.requests.lock().expect("alive").clone()
     }
 
     /// Waits for one more request.
-    pub(crate) async fn requested(&self) {
+    pub async fn requested(&self) {
         self.seen.requested.acquire().await.expect("open").forget();
     }
 
     /// Waits until one more client has closed its connection.
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.seen.closed.acquire().await.expect("open").forget();
     }
 
     /// A URI of this server, as a text with its port in it.
-    pub(crate) fn uri(&self, uri: &str) -> String {
+    pub fn uri(&self, uri: &str) -> String {
         uri.replace("PORT", &self.port.to_string())
     }
 }
@@ -198,12 +199,12 @@ static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(||
 });
 
 /// The authority's certificate.
-pub(crate) fn root() -> Vec<u8> {
+pub fn root() -> Vec<u8> {
     AUTHORITY.as_ref().der().to_vec()
 }
 
 /// What a server needs to speak TLS with a certificate for `name`, valid until the end of `year`.
-pub(crate) fn tls(name: &str, year: i32) -> ServerConfig {
+pub fn tls(name: &str, year: i32) -> ServerConfig {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
     params.not_after = rcgen::date_time_ymd(year, 12, 31);
@@ -222,14 +223,14 @@ pub(crate) fn tls(name: &str, year: i32) -> ServerConfig {
 /// Names with their answers, one after the other; the last one stays. What has no answer gets
 /// none.
 #[derive(Default)]
-pub(crate) struct Names {
+pub struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
     asked: AtomicUsize,
 }
 
 impl Names {
     /// From lines such as `name: 10.0.0.1 10.0.0.2, 10.0.0.3`.
-    pub(crate) fn new(lines: &[&str]) -> Arc<Names> {
+    pub fn new(lines: &[&str]) -> Arc<Names> {
         let answer = |answer: &str| {
             answer.split_whitespace().map(|ip| ip.parse().expect("an address")).collect()
         };
@@ -241,7 +242,7 @@ impl Names {
     }
 
     /// How many questions there were.
-    pub(crate) fn asked(&self) -> usize {
+    pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
@@ -263,7 +264,7 @@ impl Resolver for Names {
 
 /// A host's part of outgoing HTTP that trusts the tests' authority, with limits as in
 /// `toolhost.toml`.
-pub(crate) fn egress(names: &Arc<Names>, limits: &[(&str, &str)]) -> Egress {
+pub fn egress(names: &Arc<Names>, limits: &[(&str, &str)]) -> Egress {
     let mut set = Limits::default();
     for (name, value) in limits {
         set.set(name, value).expect("a limit");
@@ -274,27 +275,27 @@ pub(crate) fn egress(names: &Arc<Names>, limits: &[(&str, &str)]) -> Egress {
 }
 
 /// A client for addresses alone.
-pub(crate) fn client(limits: &[(&str, &str)]) -> Client {
+pub fn client(limits: &[(&str, &str)]) -> Client {
     egress(&Names::new(&[]), limits).client()
 }
 
 /// A body of known length.
-pub(crate) fn whole(text: impl Into<Bytes>) -> Body {
+pub fn whole(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A body that never comes.
-pub(crate) fn endless() -> Body {
+pub fn endless() -> Body {
     StreamBody::new(stream::pending::<Result<Frame<Bytes>, SendError>>()).boxed_unsync()
 }
 
 /// A GET without a body.
-pub(crate) fn get(uri: &str) -> http::Request<Body> {
+pub fn get(uri: &str) -> http::Request<Body> {
     http::Request::get(uri).body(whole("")).expect("a request")
 }
 
 /// A response as text: its status and its body, or what went wrong.
-pub(crate) async fn shown(response: Result<http::Response<Body>, SendError>) -> String {
+pub async fn shown(response: Result<http::Response<Body>, SendError>) -> String {
     let response = match response {
         Ok(response) => response,
         Err(error) => return format!("error: {error}"),
@@ -307,7 +308,7 @@ pub(crate) async fn shown(response: Result<http::Response<Body>, SendError>) -> 
 }
 
 /// The address of a server as the client sees it.
-pub(crate) fn at(server: &Server, path: &str) -> String {
+pub fn at(server: &Server, path: &str) -> String {
     let address = SocketAddr::from(([127, 0, 0, 1], server.port));
     format!("http://{address}{path}")
 }
