@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -24,14 +25,20 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
+/// The first line of a type, by indentation and name.
+static TYPE: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"(?x) ^(\s*) (?: pub(?:\([a-z\ :]+\))?\s )? (?: unsafe\s )?
+        (?: struct | enum | trait | union | type )\s ([A-Z]\w*)";
+    Regex::new(pattern).expect("a pattern")
+});
+
+/// The first line of a function, `impl` or `trait` of several lines.
+static SCOPE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(\s*)(?:[\w()]+ )*(fn|impl|trait)\b.*[^;}]$").expect("a pattern")
+});
+
 /// The types that are defined in a text, but for those inside a function.
 fn defined(text: &str) -> Vec<String> {
-    let types = Regex::new(
-        r"(?x) ^(\s*) (?: pub(?:\([a-z\ :]+\))?\s )? (?: unsafe\s )?
-        (?: struct | enum | trait | union | type )\s ([A-Z]\w*)",
-    )
-    .expect("a pattern");
-    let scopes = Regex::new(r"^(\s*)(?:[\w()]+ )*(fn|impl|trait)\b.*[^;}]$").expect("a pattern");
     let mut names = Vec::new();
     // The indentation of the function, `impl` or `trait` that the line is in.
     let mut inside: Option<usize> = None;
@@ -40,8 +47,8 @@ fn defined(text: &str) -> Vec<String> {
         if inside.is_some_and(|outer| line.trim_start().starts_with('}') && indentation <= outer) {
             inside = None;
         } else if inside.is_none() {
-            names.extend(types.captures(line).map(|found| found[2].to_owned()));
-            inside = scopes.is_match(line).then_some(indentation);
+            names.extend(TYPE.captures(line).map(|found| found[2].to_owned()));
+            inside = SCOPE.is_match(line).then_some(indentation);
         }
     }
     names
