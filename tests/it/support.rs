@@ -7,7 +7,7 @@ use expect_test::Expect;
 use serde_json::Value;
 use toolhost::Host;
 use toolhost_author::Places;
-use toolhost_testing::{Builds, Tested, builds, guests};
+use toolhost_testing::{GuestBuilds, Tested, builds, guests};
 use toolhost_wasm::RunnerPlaces;
 
 pub(crate) use toolhost_testing::client;
@@ -18,13 +18,13 @@ pub(crate) use toolhost_testing::put_runner;
 pub(crate) use toolhost_testing::server;
 pub(crate) use toolhost_testing::text::{without_digests, without_times};
 
-static BUILDS: Builds = builds!();
+static BUILDS: GuestBuilds = builds!();
 
 /// The program of this package.
 pub(crate) struct Program;
 
 impl Tested for Program {
-    fn builds() -> &'static Builds {
+    fn builds() -> &'static GuestBuilds {
         &BUILDS
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use toolhost_testing::{Builds, builds, guests};
+use toolhost_testing::{GuestBuilds, builds, guests};
 
 /// What the benchmarks have to build.
-pub(crate) static BUILDS: Builds = builds!();
+pub(crate) static BUILDS: GuestBuilds = builds!();
 
 pub(crate) struct Guests {
     folder: TempDir,

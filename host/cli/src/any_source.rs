@@ -32,7 +32,7 @@ fn typed<T: clap::Args>(flags: &[&str]) -> T {
 }
 
 /// A host with the source `notes`, which is no plugin.
-struct Lab {
+struct AnySource {
     driver: Arc<InMemory>,
     host: Host,
     home: Home,
@@ -41,8 +41,8 @@ struct Lab {
     _folder: TempDir,
 }
 
-impl Lab {
-    async fn new() -> Lab {
+impl AnySource {
+    async fn new() -> AnySource {
         let backoff = Backoff { first: Duration::from_millis(20), longest: PATIENCE };
         let driver = Arc::new(InMemory::default().pinned().retried(backoff));
         driver.put("notes", says("one"));
@@ -56,7 +56,7 @@ impl Lab {
         let host = Host::start(settings).expect("a host");
         host.loaded().await;
         let global = Global { plugins: Vec::new(), config: None, json: false, verbose: 0 };
-        Lab { driver, host, home, global, ui: Ui::new(false), _folder: folder }
+        AnySource { driver, host, home, global, ui: Ui::new(false), _folder: folder }
     }
 
     async fn until(&self, status: Status) -> SourceStatus {
@@ -70,7 +70,7 @@ impl Lab {
 
     /// What `list`, `doctor`, `explain` and `watch` show.
     async fn show(&self, expected: &Expect) {
-        let Lab { host, ui, .. } = self;
+        let AnySource { host, ui, .. } = self;
         let all = async {
             let around = doctor::Around::default();
             ui.line("# list").expect("printed");
@@ -143,7 +143,7 @@ fn unreachable() -> MemoryDefinition {
 
 #[tokio::test]
 async fn a_source_of_another_kind_is_shown_by_every_command() {
-    let lab = Lab::new().await;
+    let lab = AnySource::new().await;
     lab.until(Status::Live).await;
     lab.show(&expect![[r#"
         # list
@@ -404,7 +404,7 @@ async fn a_source_of_another_kind_is_shown_by_every_command() {
 
 #[tokio::test]
 async fn a_source_that_never_loaded_is_told_with_its_repair() {
-    let lab = Lab::new().await;
+    let lab = AnySource::new().await;
     lab.driver.remove("notes");
     lab.driver.put("others", unreachable());
     lab.until(Status::Failed).await;

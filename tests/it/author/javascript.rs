@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use crate::author::python::{refused, uses_what_was_granted};
 use crate::support::Lab;
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn what_is_wrong_with_a_script_is_said() {
@@ -153,7 +153,7 @@ async fn typescript_is_a_script_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_uses_what_it_asks_for_and_was_granted() {
-    let server = Server::answering("HTTP/1.1 200 \r\ncontent-length: 6\r\n\r\nhello!").await;
+    let server = TestServer::answering("HTTP/1.1 200 \r\ncontent-length: 6\r\n\r\nhello!").await;
     let mixed = include_str!("../load/scripts/mixed.js");
     let lab = Lab::new().with("mixed.js", mixed);
     uses_what_was_granted(&server, &lab, &expect![[r#"

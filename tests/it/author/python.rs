@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 use crate::support::{Lab, shown, without_digests};
 
 /// What the host says of each of these scripts, if it does not load.
@@ -157,7 +157,7 @@ fn the_example_queries_a_granted_directory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_uses_what_it_asks_for_and_was_granted() {
-    let server = Server::answering("HTTP/1.1 200 \r\ncontent-length: 6\r\n\r\nhello!").await;
+    let server = TestServer::answering("HTTP/1.1 200 \r\ncontent-length: 6\r\n\r\nhello!").await;
     let mixed = include_str!("../load/scripts/mixed.py");
     let lab = Lab::new().with("mixed.py", mixed);
     uses_what_was_granted(&server, &lab, &expect![[r#"
@@ -197,7 +197,7 @@ async fn a_script_uses_what_it_asks_for_and_was_granted() {
 }
 
 /// Grants everything to `mixed`, and calls what uses it.
-pub(crate) async fn uses_what_was_granted(server: &Server, lab: &Lab, expected: &Expect) {
+pub(crate) async fn uses_what_was_granted(server: &TestServer, lab: &Lab, expected: &Expect) {
     let secret = lab.run_with(&["secret", "set", "TOKEN"], "hunter2-hunter2\n");
     assert!(secret.starts_with("exit 0"), "{secret}");
     let port = server.port;

@@ -10,7 +10,7 @@ use toolhost_egress::{EgressSettings, Resolver};
 use toolhost_state::secret::SecretValue;
 use url::Url;
 
-use crate::support::server::{Names, Peer, Server, root, tls};
+use crate::support::server::{FixedNames, Peer, TestServer, root, tls};
 use crate::support::{Lab, answer, call, guest};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -87,12 +87,12 @@ fn report(request: &str) -> (u16, String) {
     (200, report.to_string())
 }
 
-async fn server() -> Server {
-    Server::on("127.0.0.1:0", Some(tls(STAND_IN, 2100)), serve).await
+async fn server() -> TestServer {
+    TestServer::on("127.0.0.1:0", Some(tls(STAND_IN, 2100)), serve).await
 }
 
 /// A host with the plugin, granted what these words name, and with this key.
-async fn host(server: &Server, granted: &[&str], key: &str) -> (Lab, Host) {
+async fn host(server: &TestServer, granted: &[&str], key: &str) -> (Lab, Host) {
     let at = format!("{STAND_IN}:{}", server.port);
     let mut config = "[plugins.weather]\n".to_owned();
     if granted.contains(&"http") {
@@ -102,7 +102,7 @@ async fn host(server: &Server, granted: &[&str], key: &str) -> (Lab, Host) {
         config += &format!("secrets = [\"OPENWEATHER_API_KEY@{at}:query=appid\"]\n");
     }
     let lab = Lab::new().config(&config).granted("weather", asking(server.port));
-    let resolver: Arc<dyn Resolver> = Names::new(&[&format!("{STAND_IN}: 127.0.0.1")]);
+    let resolver: Arc<dyn Resolver> = FixedNames::new(&[&format!("{STAND_IN}: 127.0.0.1")]);
     let value = SecretValue::new(key.to_owned()).expect("a value");
     let settings = HostSettings {
         secrets: BTreeMap::from([("OPENWEATHER_API_KEY".to_owned(), value)]),

@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use toolhost::Host;
 
-use crate::support::server::{Peer, Server};
+use crate::support::server::{Peer, TestServer};
 use crate::support::{Lab, answer, guest};
 
 /// Answers by path.
@@ -36,14 +36,14 @@ async fn serve(mut peer: Peer) {
     }
 }
 
-async fn sent(host: &Host, server: &Server, arguments: Value) -> String {
+async fn sent(host: &Host, server: &TestServer, arguments: Value) -> String {
     let answer = answer(host, "send", arguments).await;
     answer.replace(&server.port.to_string(), "PORT")
 }
 
 #[tokio::test]
 async fn what_is_sent_and_what_comes_back() {
-    let server = Server::new(serve).await;
+    let server = TestServer::new(serve).await;
     let at = |path: &str| server.uri(&format!("http://127.0.0.1:PORT/{path}"));
     let config = format!("[plugins.sender]\nhttp = [\"{}\"]\n", at(""));
     let host = Lab::new().config(&config).granted("sender", guest("sender"));

@@ -12,7 +12,7 @@ use toolhost::{Host, HostSettings};
 use toolhost_core::tool::{Call, CallError, Code, Origin};
 use toolhost_sources::folder::Folder;
 
-use crate::support::client::{Client, PATIENCE};
+use crate::support::client::{McpClient, PATIENCE};
 use crate::support::{Lab, answer, call, guest, made};
 
 /// A pattern that takes thousands of steps for each byte, and has fewer bytes than steps.
@@ -396,7 +396,7 @@ async fn broken_output_is_the_tools_failure() {
         assert!(error.message.len() < 400, "{name}: {error:?}");
     }
 
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     for (name, _) in broken() {
         let answer = client.call(1, &format!("{name}_structured_false"), json!({}));
         assert_eq!(answer["result"]["isError"], true, "{answer}");
@@ -418,7 +418,7 @@ fn structured_output_is_never_lost() {
         tool("digits", json!({ "answer": { "raw": "123456789012345678901234567890" } })),
     ];
     let lab = lab("", &tools);
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let answer = client.call(1, "large", json!({}));
     let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
     assert!(text.contains("persisted-output"), "{text}");
@@ -428,7 +428,7 @@ fn structured_output_is_never_lost() {
 }
 
 /// Processes that the program has started to check values.
-fn checking(client: &Client) -> usize {
+fn checking(client: &McpClient) -> usize {
     let parent = client.id().to_string();
     let is_one = |entry: &fs::DirEntry| {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
@@ -440,7 +440,7 @@ fn checking(client: &Client) -> usize {
 }
 
 /// Waits until so many checks run.
-fn until_checking(client: &mut Client, count: usize) {
+fn until_checking(client: &mut McpClient, count: usize) {
     let start = Instant::now();
     while checking(client) != count {
         assert!(start.elapsed() < PATIENCE, "{} and not {count}", checking(client));
@@ -465,7 +465,7 @@ fn a_check_stops_with_its_call_and_holds_nobody_up() {
     fs::create_dir(lab.home().join("plugins")).expect("a folder");
     let own = tool("own", json!({ "parameters": SLOW, "answer": "echo" }));
     fs::write(lab.home().join("plugins/own.wasm"), plugin(&[own])).expect("written");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask_tool(1, "out", json!({}));
     client.ask_tool(2, "in", json!({ "a": "ab".repeat(500_000) }));
     // Of strangers, one at a time on two cores; nobody else waits for them.

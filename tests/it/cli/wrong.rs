@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::call::toolsets;
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 use crate::support::{check_program as check, json_and_probe as lab};
 
 #[test]
@@ -25,7 +25,7 @@ fn a_call_of_what_is_not_there_names_what_did_not_load() {
 #[test]
 fn a_client_that_calls_what_did_not_load_is_told_why() {
     let lab = lab().with("hello.wasm", "not a component");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask(1, "tools/call", json!({ "name": "hello", "arguments": {} }));
     let answer = client.answer(1);
     assert_eq!(

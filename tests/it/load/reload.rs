@@ -9,7 +9,7 @@ use serde_json::json;
 use toolhost::{Host, HostSettings};
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 
-use crate::support::client::{Client, PATIENCE};
+use crate::support::client::{McpClient, PATIENCE};
 use crate::support::{Lab, answer, call, made};
 
 /// A plugin with one tool that answers a text.
@@ -314,7 +314,7 @@ async fn a_folder_that_vanishes_comes_back() {
 #[test]
 fn a_client_hears_of_changes_and_of_failures() {
     let lab = Lab::new().with("say.wasm", says("one"));
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     assert!(client.list().0.contains(&"say".to_owned()));
     let two = made(&json!({ "tools": [
         { "name": "say", "answer": { "text": "two" } }, { "name": "more", "answer": "echo" },
@@ -335,9 +335,9 @@ fn a_client_hears_of_changes_and_of_failures() {
 #[test]
 fn a_client_hears_of_nothing_below_the_level_that_it_set() {
     let lab = Lab::new().with("say.wasm", says("one"));
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     assert!(client.list().0.contains(&"say".to_owned()));
-    let set = |client: &mut Client, level: &str| {
+    let set = |client: &mut McpClient, level: &str| {
         client.ask(level, "logging/setLevel", json!({ "level": level }));
         assert_eq!(client.answer(level)["result"], json!({}));
     };
@@ -369,24 +369,25 @@ fn grants_count_while_the_host_runs() {
     let lab = Lab::new().with("say.wasm", made(&reads));
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
     command.arg("serve").env("WHO", "me");
-    let mut client = Client::with(command);
+    let mut client = McpClient::with(command);
     client.initialize();
     let mut id = 0;
-    let mut ask = |client: &mut Client| {
+    let mut ask = |client: &mut McpClient| {
         id += 1;
         client.call(id, "say", json!({}))["result"]["content"][0]["text"].to_string()
     };
     assert_eq!(ask(&mut client), json!("").to_string());
     let granted = lab.run(&["grant", "say", "--env", "WHO"]);
     assert!(granted.starts_with("exit 0"), "{granted}");
-    let wait = |client: &mut Client, ask: &mut dyn FnMut(&mut Client) -> String, wanted: &str| {
-        let start = std::time::Instant::now();
-        let wanted = json!(wanted).to_string();
-        while ask(client) != wanted {
-            assert!(start.elapsed() < PATIENCE, "never {wanted}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
+    let wait =
+        |client: &mut McpClient, ask: &mut dyn FnMut(&mut McpClient) -> String, wanted: &str| {
+            let start = std::time::Instant::now();
+            let wanted = json!(wanted).to_string();
+            while ask(client) != wanted {
+                assert!(start.elapsed() < PATIENCE, "never {wanted}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
     wait(&mut client, &mut ask, "me");
     let revoked = lab.run(&["revoke", "say"]);
     assert!(revoked.starts_with("exit 0"), "{revoked}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, PATIENCE};
+use crate::support::client::{McpClient, PATIENCE};
 use crate::support::{Lab, PACKAGES, guest, made, script};
 
 /// Plugins have to be compiled, beside other tests.
@@ -36,13 +36,13 @@ fn has(names: &[String], name: &str) -> bool {
 #[test]
 fn clients_of_both_eras_are_greeted() {
     let lab = Lab::new();
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     let greeting = client.initialize();
     expect![[r#"{"jsonrpc":"2.0","id":"start","result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"toolhost","version":"0.1.0"},"instructions":"Tools that run in a sandbox; an error says whose move is next. No plugin was granted a directory. Relative paths are of HOME/project."}}"#]]
         .assert_eq(&greeting.to_string().replace(&*lab.home().to_string_lossy(), "HOME"));
     assert_eq!(client.end(), (0, String::new()));
 
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     client.ask_modern(1, "server/discover", json!({}));
     let found = client.answer(1);
     assert_eq!(found["result"]["supportedVersions"][4], "2026-07-28", "{found}");
@@ -60,7 +60,7 @@ fn clients_of_both_eras_are_greeted() {
 #[test]
 fn what_is_no_message_does_no_harm() {
     let lab = probe();
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     // Before the client has said how it will talk, and after.
     for round in 0..2 {
         for line in [
@@ -112,7 +112,7 @@ fn what_is_no_message_does_no_harm() {
 }
 
 #[track_caller]
-fn check_call(client: &mut Client, tool: &str, arguments: Value, expected: &Expect) {
+fn check_call(client: &mut McpClient, tool: &str, arguments: Value, expected: &Expect) {
     let mut answer = client.call(1, tool, arguments);
     let result = answer.as_object_mut().expect("an answer");
     result.retain(|name, _| name == "result" || name == "error");
@@ -122,7 +122,7 @@ fn check_call(client: &mut Client, tool: &str, arguments: Value, expected: &Expe
 #[test]
 fn calls_become_results() {
     let lab = probe();
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let mut check = |tool: &str, arguments: Value, expected: Expect| {
         check_call(&mut client, tool, arguments, &expected);
     };
@@ -174,9 +174,9 @@ fn calls_become_results() {
 fn a_cancelled_call_stops() {
     let limits = "calls_per_source_max = 1\npermit_wait_max = \"50ms\"\n";
     let lab = probe().config(&format!("{PATIENT}{limits}"));
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask_tool(1, "spin", json!({}));
-    let is_busy = |client: &mut Client| {
+    let is_busy = |client: &mut McpClient| {
         let answer = client.call(2, "echo", json!({ "text": "here" }));
         answer["result"]["content"][0]["text"].as_str().expect("a text").contains("\"busy\"")
     };
@@ -220,12 +220,12 @@ fn a_client_may_go_away_any_time() {
     }
     assert_eq!(client.wait().0, 0);
     // Without a word.
-    assert_eq!(Client::start(&Lab::new(), &[]).end(), (0, String::new()));
+    assert_eq!(McpClient::start(&Lab::new(), &[]).end(), (0, String::new()));
 }
 
 /// A client whose call does not return.
-fn spinning(lab: &Lab) -> Client {
-    let mut client = Client::initialized(lab, &[]);
+fn spinning(lab: &Lab) -> McpClient {
+    let mut client = McpClient::initialized(lab, &[]);
     client.call(1, "echo", json!({ "text": "loaded" }));
     client.ask_tool(2, "spin", json!({}));
     client
@@ -234,7 +234,7 @@ fn spinning(lab: &Lab) -> Client {
 #[test]
 fn what_was_asked_before_the_end_is_answered() {
     let lab = probe();
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.call(0, "echo", json!({ "text": "loaded" }));
     client.ask_tool(1, "echo", json!({ "text": "last words" }));
     client.close();
@@ -249,7 +249,7 @@ fn greetings_come_before_plugins_are_compiled() {
     let cache = lab.home().join("fresh");
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
     command.arg("serve").env("TOOLHOST_CACHE", &cache);
-    let mut client = Client::with(command);
+    let mut client = McpClient::with(command);
     client.initialize();
     let components = || fs::read_dir(cache.join("components/untrusted")).map_or(0, Iterator::count);
     let before = components();
@@ -274,7 +274,7 @@ fn clients_hear_of_another_list() {
     let connect = |cache: &str| {
         let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
         command.arg("serve").env("TOOLHOST_CACHE", lab.home().join(cache));
-        Client::with(command)
+        McpClient::with(command)
     };
     const CHANGED: &str = "notifications/tools/list_changed";
 
@@ -310,7 +310,7 @@ fn clients_hear_of_another_list() {
 fn lists_come_in_pages() {
     let lab =
         Lab::new().with("a.wasm", many("a", 130)).with("b.wasm", many("b", 130)).config(PATIENT);
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let (names, pages) = client.list();
     assert!(names.len() >= 260);
     assert!(names.is_sorted());
@@ -332,7 +332,7 @@ fn toolsets_bound_what_is_offered() {
         .with("a.wasm", many("a", 1))
         .config(&format!("{PATIENT}{platforms}"));
     let check = |arguments: &[&str], echo: bool, a000: bool| {
-        let mut client = Client::initialized(&lab, arguments);
+        let mut client = McpClient::initialized(&lab, arguments);
         let (names, _) = client.list();
         assert_eq!((has(&names, "echo"), has(&names, "a000")), (echo, a000), "{arguments:?}");
         let answer = client.call(1, "echo", json!({ "text": "x" }));
@@ -357,7 +357,7 @@ fn toolsets_bound_what_is_offered() {
 fn schemas_have_the_form_that_was_asked_for() {
     let lab = probe();
     let check = |profile: &str, expected: Expect| {
-        let mut client = Client::initialized(&lab, &["--schema-profile", profile]);
+        let mut client = McpClient::initialized(&lab, &["--schema-profile", profile]);
         client.ask(1, "tools/list", json!({}));
         let listed = client.answer(1);
         let tools = listed["result"]["tools"].as_array().expect("tools");
@@ -401,7 +401,7 @@ fn schemas_have_the_form_that_was_asked_for() {
 #[test]
 fn progress_grows_and_ends_with_the_call() {
     let lab = probe();
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let call = |token: Option<&str>| {
         let mut call = json!({ "name": "report", "arguments": { "n": 500 } });
         if let Some(token) = token {

@@ -8,22 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The Rust files of the library, its crates, and the command line.
-fn files() -> Vec<PathBuf> {
-    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (mut folders, mut files) = (vec![host], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files
-}
+use super::testing::rust_files;
 
 /// The first line of a type, by indentation and name.
 static TYPE: LazyLock<Regex> = LazyLock::new(|| {
@@ -57,7 +42,8 @@ fn defined(text: &str) -> Vec<String> {
 #[test]
 fn a_type_name_is_used_once() {
     let mut holders: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for path in files() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for path in rust_files(&host) {
         for name in defined(&fs::read_to_string(&path).expect("a file")) {
             holders.entry(name).or_default().push(path.clone());
         }

@@ -80,6 +80,20 @@ fn only_tests_use_what_tests_share() {
     assert_eq!(manifest["package"]["publish"].as_bool(), Some(false));
 }
 
+/// What `make test` compiles without optimisation is ours, all of it: a package that is missing
+/// there is compiled a second time for the program.
+#[test]
+fn all_packages_are_built_quickly_for_tests() {
+    let profile = toml(".cargo/test.toml");
+    let named = profile["profile"]["release"]["package"].as_table().expect("a table");
+    let named: BTreeSet<String> = named.iter().map(|(name, _)| name.to_owned()).collect();
+    let name = |package: String| {
+        let manifest = toml(&format!("{package}/Cargo.toml"));
+        manifest["package"]["name"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(named, packages().into_iter().map(name).collect::<BTreeSet<_>>());
+}
+
 /// The Rust files of a folder and below.
 pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut left) = (Vec::new(), vec![folder.to_owned()]);

@@ -11,7 +11,7 @@ use toolhost_egress::{Egress, EgressSettings, Times};
 use toolhost_policy::capability::address::Reach;
 
 use crate::support::server::{
-    Names, Peer, Server, at, client, egress, endless, get, root, shown, tls, whole,
+    FixedNames, Peer, TestServer, at, client, egress, endless, get, root, shown, tls, whole,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -25,8 +25,8 @@ async fn answer_once(mut peer: Peer) {
 
 #[tokio::test]
 async fn https_with_a_root_of_our_own() {
-    let server = Server::on("127.0.0.1:0", Some(tls("secure.test", 2100)), answer_once).await;
-    let names = Names::new(&["secure.test: 127.0.0.1"]);
+    let server = TestServer::on("127.0.0.1:0", Some(tls("secure.test", 2100)), answer_once).await;
+    let names = FixedNames::new(&["secure.test: 127.0.0.1"]);
     let client = egress(&names, &[]).client();
     let request = get(&server.uri("https://secure.test:PORT/a"));
     let response = client.send(request, Reach::Private, Times::default()).await;
@@ -35,15 +35,15 @@ async fn https_with_a_root_of_our_own() {
 
 #[tokio::test]
 async fn certificates_that_are_not_trusted() {
-    let names = Names::new(&["secure.test: 127.0.0.1", "other.test: 127.0.0.1"]);
+    let names = FixedNames::new(&["secure.test: 127.0.0.1", "other.test: 127.0.0.1"]);
     let resolver = || Some(Arc::clone(&names) as Arc<dyn toolhost_egress::Resolver>);
     let knows = EgressSettings { resolver: resolver(), roots: vec![root()] };
     let knows_not = EgressSettings { resolver: resolver(), roots: Vec::new() };
-    let good = Server::on("127.0.0.1:0", Some(tls("secure.test", 2100)), answer_once).await;
-    let old = Server::on("127.0.0.1:0", Some(tls("secure.test", 2001)), answer_once).await;
+    let good = TestServer::on("127.0.0.1:0", Some(tls("secure.test", 2100)), answer_once).await;
+    let old = TestServer::on("127.0.0.1:0", Some(tls("secure.test", 2001)), answer_once).await;
     let plain =
-        Server::new(|mut peer| async move { peer.say("HTTP/1.1 200 OK\r\n\r\n").await }).await;
-    let gone = Server::new(|peer| async move { drop(peer) }).await;
+        TestServer::new(|mut peer| async move { peer.say("HTTP/1.1 200 OK\r\n\r\n").await }).await;
+    let gone = TestServer::new(|peer| async move { drop(peer) }).await;
     let mut found = String::new();
     for (settings, server, host) in [
         (&knows_not, &good, "secure.test"),
@@ -75,8 +75,8 @@ async fn certificates_that_are_not_trusted() {
 
 #[tokio::test]
 async fn addresses_that_may_not_be_reached() {
-    let listening = Server::answering(OK).await;
-    let names = Names::new(&[
+    let listening = TestServer::answering(OK).await;
+    let names = FixedNames::new(&[
         "inside.test: 10.0.0.5",
         "meta.test: 169.254.169.254",
         "mapped.test: ::ffff:127.0.0.1",
@@ -151,8 +151,8 @@ async fn addresses_that_may_not_be_reached() {
 
 #[tokio::test]
 async fn what_was_granted_is_reached() {
-    let server = Server::answering(OK).await;
-    let names = Names::new(&["localhost: 127.0.0.1", "inside.test: 127.0.0.1"]);
+    let server = TestServer::answering(OK).await;
+    let names = FixedNames::new(&["localhost: 127.0.0.1", "inside.test: 127.0.0.1"]);
     let client = egress(&names, &[]).client();
     for (host, reach) in [
         ("127.0.0.1", Reach::Private),
@@ -180,10 +180,10 @@ async fn names_that_change_their_answer() {
         peer.request().await;
         peer.say("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok").await;
     };
-    let first = Server::new(answer).await;
-    let second = Server::on(&first.uri("127.0.0.2:PORT"), None, answer).await;
+    let first = TestServer::new(answer).await;
+    let second = TestServer::on(&first.uri("127.0.0.2:PORT"), None, answer).await;
     let names =
-        Names::new(&["turns.test: 127.0.0.1, 127.0.0.2, 169.254.169.254, 127.0.0.1 10.0.0.1"]);
+        FixedNames::new(&["turns.test: 127.0.0.1, 127.0.0.2, 169.254.169.254, 127.0.0.1 10.0.0.1"]);
     let client = egress(&names, &[]).client();
     let mut found = String::new();
     for reach in [Reach::Private, Reach::Private, Reach::Private, Reach::Public] {
@@ -206,9 +206,9 @@ async fn names_that_change_their_answer() {
 
 #[tokio::test]
 async fn the_next_address_is_tried() {
-    let server = Server::answering(OK).await;
+    let server = TestServer::answering(OK).await;
     // Nobody listens at the first.
-    let names = Names::new(&["two.test: 127.0.0.3 127.0.0.1", "one.test: 127.0.0.3"]);
+    let names = FixedNames::new(&["two.test: 127.0.0.3 127.0.0.1", "one.test: 127.0.0.3"]);
     let client = egress(&names, &[]).client();
     let request = get(&server.uri("http://two.test:PORT/"));
     let response = client.send(request, Reach::Private, Times::default()).await;
@@ -222,8 +222,9 @@ async fn the_next_address_is_tried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_kept_for_their_own_client_and_reach() {
-    let server = Server::answering(OK).await;
-    let names = Names::new(&["a.test: 127.0.0.1", "b.test: 127.0.0.1", "localhost: 127.0.0.1"]);
+    let server = TestServer::answering(OK).await;
+    let names =
+        FixedNames::new(&["a.test: 127.0.0.1", "b.test: 127.0.0.1", "localhost: 127.0.0.1"]);
     let egress = egress(&names, &[]);
     let (one, other) = (egress.client(), egress.client());
     for (client, host, reach, connections) in [
@@ -250,7 +251,7 @@ async fn connections_are_kept_for_their_own_client_and_reach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_nobody_reads_keeps_its_connection_if_it_is_empty() {
-    let server = Server::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let server = TestServer::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
     let client = client(&[]);
     for _ in 0..5 {
         let request = get(&at(&server, "/"));
@@ -262,7 +263,7 @@ async fn a_response_nobody_reads_keeps_its_connection_if_it_is_empty() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_too_early_is_told_no_more() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         peer.head().await;
         peer.say(OK).await;
         peer.closed().await;
@@ -280,7 +281,7 @@ async fn a_server_that_answers_too_early_is_told_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_response_that_nobody_asked_for() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         while peer.request().await.is_some() {
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{}", peer.number);
             peer.say(answer + "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil").await;
@@ -297,7 +298,7 @@ async fn a_second_response_that_nobody_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_connection_that_has_ended_is_replaced() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         peer.request().await;
         peer.say(OK).await;
     })
@@ -322,7 +323,7 @@ async fn a_kept_connection_that_has_ended_is_replaced() {
 
 #[tokio::test]
 async fn a_redirect_is_an_answer() {
-    let server = Server::answering(
+    let server = TestServer::answering(
         "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/b\r\nset-cookie: a=b\r\n\
          content-encoding: gzip\r\ncontent-length: 2\r\n\r\nno",
     )

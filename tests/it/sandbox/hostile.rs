@@ -27,7 +27,7 @@ use toolhost::Host;
 use toolhost_egress::{EgressSettings, Resolver};
 use toolhost_state::secret::SecretValue;
 
-use crate::support::server::{Names, root};
+use crate::support::server::{FixedNames, root};
 use crate::support::{Lab, answer, guest};
 
 /// The value of the secret `KEY`.
@@ -43,8 +43,8 @@ fn lab(grants: &str) -> Lab {
 }
 
 /// A host that finds hosts by these names, trusts the tests' authority and knows the secret.
-async fn host(lab: &Lab, names: &Arc<Names>) -> Host {
-    let resolver: Arc<dyn Resolver> = Arc::<Names>::clone(names);
+async fn host(lab: &Lab, names: &Arc<FixedNames>) -> Host {
+    let resolver: Arc<dyn Resolver> = Arc::<FixedNames>::clone(names);
     let value = SecretValue::new(KEY.to_owned()).expect("a value");
     let mut settings = lab.settings();
     settings.egress = EgressSettings { resolver: Some(resolver), roots: vec![root()] };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 use crate::support::{Lab, guest};
 
 /// A project with the guest `probe`, a folder `data` with a file, and a folder `sub` beside it.
@@ -389,7 +389,7 @@ fn a_server_has_a_working_directory_and_says_what_is_granted() {
     assert!(lab.run(&["grant", "probe", "--dir", "data:ro"]).starts_with("exit 0"));
     let home = lab.home().to_string_lossy().into_owned();
     let check = |arguments: &[&str], path: &str, expected: &str, working: &str| {
-        let mut client = Client::start(&lab, arguments);
+        let mut client = McpClient::start(&lab, arguments);
         let greeting = client.initialize();
         let said = greeting["result"]["instructions"].to_string().replace(&home, "HOME");
         let granted = "Directories that plugins were granted: HOME/project/data:ro (probe).";
@@ -421,7 +421,7 @@ fn a_server_has_a_working_directory_and_says_what_is_granted() {
         assert!(said.starts_with("exit 2") && said.contains(expected), "{said}");
     }
     let elsewhere = Lab::new();
-    let mut client = Client::start(&elsewhere, &[]);
+    let mut client = McpClient::start(&elsewhere, &[]);
     let said = client.initialize()["result"]["instructions"].to_string();
     assert!(said.contains("No plugin was granted a directory."), "{said}");
     assert_eq!(client.end().0, 0);
@@ -440,7 +440,7 @@ fn a_path_that_may_be_either_is_shown_as_it_came() {
 #[test]
 fn a_session_says_what_is_granted_when_it_starts() {
     let lab = lab();
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     // It is loaded by now, and nothing was granted.
     std::thread::sleep(Duration::from_secs(2));
     assert!(lab.run(&["grant", "probe", "--dir", "data:ro"]).starts_with("exit 0"));

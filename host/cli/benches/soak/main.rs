@@ -19,7 +19,7 @@ mod vitals;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use toolhost_testing::{Builds, builds};
+use toolhost_testing::{GuestBuilds, builds};
 
 /// As in the program.
 #[cfg(target_os = "linux")]
@@ -27,7 +27,7 @@ use toolhost_testing::{Builds, builds};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// What the runs have to build.
-pub(crate) static BUILDS: Builds = builds!();
+pub(crate) static BUILDS: GuestBuilds = builds!();
 
 /// A run returns the bounds that were not kept, as sentences.
 type Run = fn(&Options) -> Vec<String>;

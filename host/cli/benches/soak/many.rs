@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolhost_testing::client::{Client, PATIENCE};
+use toolhost_testing::client::{McpClient, PATIENCE};
 use toolhost_testing::guests::made;
 
 use crate::tools::hostile;
@@ -117,7 +117,7 @@ fn listed(home: &Path, tools: &BTreeSet<String>, what: &str, broken: &mut Vec<St
 /// One client of `toolhost serve`.
 fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
     let start = Instant::now();
-    let mut client = Client::with(program(home, "serve"));
+    let mut client = McpClient::with(program(home, "serve"));
     client.initialize();
     let mut found = names(&mut client);
     println!("serve: {} tools after {:.1} s", found.len(), start.elapsed().as_secs_f64());
@@ -160,7 +160,7 @@ fn served(home: &Path, tools: &BTreeSet<String>, broken: &mut Vec<String>) {
 }
 
 /// Calls each of these; returns what they answered, in the same order.
-fn calls(client: &mut Client, first: u64, calls: &[(&str, Value)]) -> Vec<String> {
+fn calls(client: &mut McpClient, first: u64, calls: &[(&str, Value)]) -> Vec<String> {
     let (mut open, mut answers) = (Vec::new(), vec![String::new(); calls.len()]);
     let mut left = (first..).zip(calls);
     loop {
@@ -179,7 +179,7 @@ fn calls(client: &mut Client, first: u64, calls: &[(&str, Value)]) -> Vec<String
 }
 
 /// The names of all pages.
-fn names(client: &mut Client) -> BTreeSet<String> {
+fn names(client: &mut McpClient) -> BTreeSet<String> {
     client.list().0.into_iter().collect()
 }
 

@@ -16,7 +16,7 @@ use toolhost::HostSettings;
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::Origin;
 use toolhost_sources::folder::Folder;
-use toolhost_testing::churn::{Churn, PLUGINS, ClientReport, SoakStep, Taken};
+use toolhost_testing::churn::{Churn, ClientReport, PLUGINS, SoakStep, Taken};
 use toolhost_testing::guests::made;
 
 use crate::latencies::{Latencies, millis};

@@ -23,7 +23,7 @@ const SDK: [&str; 2] = ["sdk", "wit"];
 const LEFT: [&str; 3] = ["target", "node_modules", "__pycache__"];
 
 /// What is built for the tests of one package.
-pub struct Builds {
+pub struct GuestBuilds {
     program: &'static str,
     temporary: &'static str,
     guests: OnceLock<PathBuf>,
@@ -33,19 +33,19 @@ pub struct Builds {
     packages: OnceLock<PathBuf>,
 }
 
-/// The [`Builds`] of the package that names this, which has the program.
+/// The [`GuestBuilds`] of the package that names this, which has the program.
 #[macro_export]
 macro_rules! builds {
     () => {
-        $crate::Builds::new(env!("CARGO_BIN_EXE_toolhost"), env!("CARGO_TARGET_TMPDIR"))
+        $crate::GuestBuilds::new(env!("CARGO_BIN_EXE_toolhost"), env!("CARGO_TARGET_TMPDIR"))
     };
 }
 
-impl Builds {
+impl GuestBuilds {
     /// For a program, below a target folder's folder for tests; [`builds!`](crate::builds!) knows both.
     #[must_use]
-    pub const fn new(program: &'static str, temporary: &'static str) -> Builds {
-        Builds {
+    pub const fn new(program: &'static str, temporary: &'static str) -> GuestBuilds {
+        GuestBuilds {
             program,
             temporary,
             guests: OnceLock::new(),

@@ -21,7 +21,7 @@ use toolhost_sources::driver::Location;
 use toolhost_sources::reload::{Shown, SourceStatus, Status};
 use toolhost_wasm::digest;
 
-pub use clients::{Clients, ClientReport};
+pub use clients::{ClientReport, Clients};
 
 /// Plugins there are, give or take a few.
 pub const PLUGINS: usize = 20;

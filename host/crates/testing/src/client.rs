@@ -14,7 +14,7 @@ use crate::lab::{Lab, Tested};
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// One connection to the program.
-pub struct Client {
+pub struct McpClient {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: mpsc::Receiver<Value>,
@@ -25,30 +25,30 @@ pub struct Client {
     pub heard: Vec<Value>,
 }
 
-impl Client {
+impl McpClient {
     /// A connection to `toolhost serve` in a lab.
-    pub fn start<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> Client {
+    pub fn start<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> McpClient {
         let mut command = lab.command(T::builds().program());
         command.arg("serve").args(arguments);
-        Client::with(command)
+        McpClient::with(command)
     }
 
     /// A connection that has begun in the older way.
-    pub fn initialized<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> Client {
-        let mut client = Client::start(lab, arguments);
+    pub fn initialized<T: Tested>(lab: &Lab<T>, arguments: &[&str]) -> McpClient {
+        let mut client = McpClient::start(lab, arguments);
         client.initialize();
         client
     }
 
     /// A connection to what a command runs.
-    pub fn with(command: Command) -> Client {
-        let mut client = Client::deaf(command);
+    pub fn with(command: Command) -> McpClient {
+        let mut client = McpClient::deaf(command);
         client.listen();
         client
     }
 
-    /// A connection from which nothing is read until [`Client::listen`].
-    pub fn deaf(mut command: Command) -> Client {
+    /// A connection from which nothing is read until [`McpClient::listen`].
+    pub fn deaf(mut command: Command) -> McpClient {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("stdout"));
@@ -72,7 +72,7 @@ impl Client {
             stderr.read_to_string(&mut text).expect("UTF-8");
             text
         });
-        Client { child, stdin, messages, gate: Some(gate), stderr, heard: Vec::new() }
+        McpClient { child, stdin, messages, gate: Some(gate), stderr, heard: Vec::new() }
     }
 
     /// Begins to read.

@@ -16,13 +16,13 @@ use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Pin};
 use toolhost_wasm::{RunnerPlaces, digest, script};
 
-use crate::builds::{Builds, of_repository};
+use crate::builds::{GuestBuilds, of_repository};
 use crate::text::without_line_numbers;
 
 /// Tests of one package, which has the program.
 pub trait Tested {
     /// What they are built against.
-    fn builds() -> &'static Builds;
+    fn builds() -> &'static GuestBuilds;
 }
 
 /// A home and a plugins folder that go with the test.

@@ -14,5 +14,5 @@ pub mod lab;
 pub mod server;
 pub mod text;
 
-pub use builds::{Builds, put_runner};
+pub use builds::{GuestBuilds, put_runner};
 pub use lab::{Lab, Tested};

@@ -28,14 +28,14 @@ pub struct Peer {
     buffer: Vec<u8>,
     /// The how manieth connection of its server this is, from 1.
     pub number: usize,
-    seen: Arc<Seen>,
+    seen: Arc<ServerSeen>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// What a server has seen so far.
-struct Seen {
+struct ServerSeen {
     connections: AtomicUsize,
     requests: Mutex<Vec<String>>,
     requested: Semaphore,
@@ -100,25 +100,25 @@ impl Peer {
 }
 
 /// A server on a port of its own; it ends with its value.
-pub struct Server {
+pub struct TestServer {
     /// Its port.
     pub port: u16,
-    seen: Arc<Seen>,
+    seen: Arc<ServerSeen>,
     _tasks: JoinSet<()>,
 }
 
-impl Server {
+impl TestServer {
     /// A server of plain HTTP on 127.0.0.1.
-    pub async fn new<F>(serve: impl Fn(Peer) -> F + Send + 'static) -> Server
+    pub async fn new<F>(serve: impl Fn(Peer) -> F + Send + 'static) -> TestServer
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Server::on("127.0.0.1:0", None, serve).await
+        TestServer::on("127.0.0.1:0", None, serve).await
     }
 
     /// A server that gives this answer to every request.
-    pub async fn answering(answer: &'static str) -> Server {
-        Server::new(move |mut peer| async move {
+    pub async fn answering(answer: &'static str) -> TestServer {
+        TestServer::new(move |mut peer| async move {
             while peer.request().await.is_some() {
                 peer.say(answer).await;
             }
@@ -131,13 +131,13 @@ impl Server {
         address: &str,
         tls: Option<ServerConfig>,
         serve: impl Fn(Peer) -> F + Send + 'static,
-    ) -> Server
+    ) -> TestServer
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind(address).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let seen = Arc::new(Seen {
+        let seen = Arc::new(ServerSeen {
             connections: AtomicUsize::new(0),
             requests: Mutex::default(),
             requested: Semaphore::new(0),
@@ -162,7 +162,7 @@ impl Server {
                 peers.spawn(serve(Peer { stream, buffer: Vec::new(), number, seen }));
             }
         });
-        Server { port, seen, _tasks: tasks }
+        TestServer { port, seen, _tasks: tasks }
     }
 
     /// How many connections it has had.
@@ -223,14 +223,14 @@ pub fn tls(name: &str, year: i32) -> ServerConfig {
 /// Names with their answers, one after the other; the last one stays. What has no answer gets
 /// none.
 #[derive(Default)]
-pub struct Names {
+pub struct FixedNames {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
     asked: AtomicUsize,
 }
 
-impl Names {
+impl FixedNames {
     /// From lines such as `name: 10.0.0.1 10.0.0.2, 10.0.0.3`.
-    pub fn new(lines: &[&str]) -> Arc<Names> {
+    pub fn new(lines: &[&str]) -> Arc<FixedNames> {
         let answer = |answer: &str| {
             answer.split_whitespace().map(|ip| ip.parse().expect("an address")).collect()
         };
@@ -238,7 +238,7 @@ impl Names {
             let (name, answers) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
             (name.to_owned(), answers.split(", ").map(answer).collect())
         });
-        Arc::new(Names { answers: Mutex::new(entries.collect()), asked: AtomicUsize::new(0) })
+        Arc::new(FixedNames { answers: Mutex::new(entries.collect()), asked: AtomicUsize::new(0) })
     }
 
     /// How many questions there were.
@@ -247,7 +247,7 @@ impl Names {
     }
 }
 
-impl Resolver for Names {
+impl Resolver for FixedNames {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
@@ -264,19 +264,19 @@ impl Resolver for Names {
 
 /// A host's part of outgoing HTTP that trusts the tests' authority, with limits as in
 /// `toolhost.toml`.
-pub fn egress(names: &Arc<Names>, limits: &[(&str, &str)]) -> Egress {
+pub fn egress(names: &Arc<FixedNames>, limits: &[(&str, &str)]) -> Egress {
     let mut set = Limits::default();
     for (name, value) in limits {
         set.set(name, value).expect("a limit");
     }
-    let resolver: Arc<dyn Resolver> = Arc::<Names>::clone(names);
+    let resolver: Arc<dyn Resolver> = Arc::<FixedNames>::clone(names);
     let settings = EgressSettings { resolver: Some(resolver), roots: vec![root()] };
     Egress::new(settings, &set).expect("roots")
 }
 
 /// A client for addresses alone.
 pub fn client(limits: &[(&str, &str)]) -> Client {
-    egress(&Names::new(&[]), limits).client()
+    egress(&FixedNames::new(&[]), limits).client()
 }
 
 /// A body of known length.
@@ -308,7 +308,7 @@ pub async fn shown(response: Result<http::Response<Body>, SendError>) -> String 
 }
 
 /// The address of a server as the client sees it.
-pub fn at(server: &Server, path: &str) -> String {
+pub fn at(server: &TestServer, path: &str) -> String {
     let address = SocketAddr::from(([127, 0, 0, 1], server.port));
     format!("http://{address}{path}")
 }

@@ -9,7 +9,7 @@ use toolhost_schema::schema::Format;
 
 use super::{generated, lab, left_out, tool};
 use crate::support::call;
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 
 /// Schemas without keywords, so many below one long name.
 fn empty_below_a_long_name(open: &str, one: &str, count: usize, close: &str) -> Value {
@@ -78,7 +78,7 @@ async fn output_that_is_not_checked_wholly_is_not_promised() {
     let host = lab.host().await;
     call(&host, "shallow", json!({})).await.result.expect_err("wrong where it is checked");
     drop(host);
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask("list", "tools/list", json!({}));
     let listed = client.answer("list");
     let promised = |name: &str| {

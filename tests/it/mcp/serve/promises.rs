@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::PATIENT;
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 use crate::support::{Lab, made};
 
 /// A tool that promises an object with a text, and answers this.
@@ -23,11 +23,11 @@ fn long(chars: usize) -> Value {
 }
 
 /// The lab must outlive its client.
-fn client(tools: Value, limits: &str) -> (Lab, Client) {
+fn client(tools: Value, limits: &str) -> (Lab, McpClient) {
     let lab = Lab::new()
         .config(&format!("{PATIENT}{limits}"))
         .with("x.wasm", made(&json!({ "tools": tools })));
-    let client = Client::initialized(&lab, &[]);
+    let client = McpClient::initialized(&lab, &[]);
     (lab, client)
 }
 
@@ -119,7 +119,7 @@ fn what_strangers_wrote_promises_nothing() {
             &json!({ "tools": [promising("browser_read", long(50)), promising("some", long(50))] }),
         ),
     );
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask(1, "tools/list", json!({}));
     let listed = client.answer(1);
     let tools = listed["result"]["tools"].as_array().expect("tools");

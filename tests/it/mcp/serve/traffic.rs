@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{PATIENT, probe};
-use crate::support::client::{Client, PATIENCE};
+use crate::support::client::{McpClient, PATIENCE};
 use crate::support::{Lab, guest, made};
 
 /// One call of the probe at a time, and calls that end when they are told to.
@@ -19,14 +19,14 @@ fn lab(limits: &str) -> Lab {
 }
 
 /// A client whose first call does not return.
-fn spinning(lab: &Lab) -> Client {
-    let mut client = Client::initialized(lab, &[]);
+fn spinning(lab: &Lab) -> McpClient {
+    let mut client = McpClient::initialized(lab, &[]);
     client.call(0, "echo", json!({ "text": "loaded" }));
     client.ask_tool(1, "spin", json!({}));
     client
 }
 
-fn cancel(client: &mut Client, id: i64) {
+fn cancel(client: &mut McpClient, id: i64) {
     let params = json!({ "requestId": id });
     client.say(
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })
@@ -41,7 +41,7 @@ fn said(answer: &Value) -> &str {
 #[test]
 fn every_request_gets_an_answer() {
     let lab = lab("");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let mut check = |line: &str, expected: &[(Value, i64)]| {
         client.say(line);
         for (id, code) in expected {
@@ -146,7 +146,7 @@ fn an_open_id_is_refused_and_the_first_can_be_cancelled() {
 #[test]
 fn ids_are_read_as_json() {
     let lab = lab("");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.say(r#"{"jsonrpc":"2.0","\u0069d":7,"method":"ping"}"#);
     assert_eq!(client.answer(7)["result"], json!({}));
     client.say(r#"{"jsonrpc":"2.0","id":8,"\u006dethod":"ping"}"#);
@@ -166,7 +166,7 @@ fn batches_are_of_the_first_revisions() {
     let batch = r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}, {"jsonrpc":"2.0","method":"notifications/nothing"},5,{"jsonrpc":"2.0","id":2,"method":"ping"}] "#;
     let lab = lab(&format!("{ONE_AT_A_TIME}requests_max = 16\n"));
     for revision in ["2024-11-05", "2025-03-26"] {
-        let mut client = Client::start(&lab, &[]);
+        let mut client = McpClient::start(&lab, &[]);
         client.begin_with(revision);
         assert_eq!(client.answer("start")["result"]["protocolVersion"], revision);
         client.say(batch);
@@ -185,7 +185,7 @@ fn batches_are_of_the_first_revisions() {
         assert_eq!(client.answer(3)["error"]["code"], -32600);
     }
     for revision in ["2025-06-18", "2025-11-25"] {
-        let mut client = Client::start(&lab, &[]);
+        let mut client = McpClient::start(&lab, &[]);
         client.begin_with(revision);
         client.say(batch);
         for id in [1, 2] {
@@ -243,10 +243,10 @@ fn requests_bytes_max() {
 }
 
 /// A client that began, and has read nothing since its output was full.
-fn stuffed(lab: &Lab) -> Client {
+fn stuffed(lab: &Lab) -> McpClient {
     let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
     command.arg("serve");
-    let mut client = Client::deaf(command);
+    let mut client = McpClient::deaf(command);
     client.begin();
     client.ask_tool(1, "spin", json!({}));
     for id in 100..200 {
@@ -315,7 +315,7 @@ fn a_signal_ends_it_though_the_client_stays() {
 fn no_listing_waits_for_a_check() {
     // The check of `checked_for_ever` would take this long.
     let lab = lab("check_time_max = \"5s\"\n");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.call(1, "echo", json!({ "text": "loaded" }));
     let (names, _) = client.list();
     let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
@@ -340,7 +340,7 @@ fn no_listing_waits_for_a_check() {
 #[test]
 fn each_era_has_its_own_methods() {
     let lab = lab("");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let mut check = |method: &str, params: Value, code: Option<i64>| {
         client.ask("m", method, params);
         let answer = client.answer("m");
@@ -354,7 +354,7 @@ fn each_era_has_its_own_methods() {
     check("logging/setLevel", json!({ "level": "warning" }), None);
     check("logging/setLevel", json!({ "level": "loud" }), Some(-32602));
 
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     client.ask_modern(1, "tools/call", json!({ "name": "echo", "arguments": { "text": "a" } }));
     let answer = client.answer(1);
     let server = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
@@ -383,7 +383,7 @@ fn each_era_has_its_own_methods() {
 #[test]
 fn a_subscription_that_is_refused_is_not_acknowledged() {
     let lab = lab("");
-    let mut client = Client::start(&lab, &[]);
+    let mut client = McpClient::start(&lab, &[]);
     let wanted = json!({ "notifications": { "toolsListChanged": true } });
     for id in 1..=16 {
         client.ask_modern(id, "subscriptions/listen", wanted.clone());
@@ -398,7 +398,7 @@ fn a_subscription_that_is_refused_is_not_acknowledged() {
 #[test]
 fn arguments_are_read_as_everywhere() {
     let lab = lab("");
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     for (id, arguments, why) in [
         (1, r#"{"text":"a","\u0074ext":"b"}"#, "`text` stands twice in one object"),
         (2, r#"{"text":1e400}"#, "out of range"),
@@ -429,7 +429,7 @@ fn many_listings_at_once_are_made_once() {
     };
     let tools: Vec<Value> = (0..40).map(tool).collect();
     let lab = Lab::new().config(PATIENT).with("made.wasm", made(&json!({ "tools": tools })));
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let since = Instant::now();
     let (names, _) = client.list();
     let one = since.elapsed();

@@ -10,7 +10,9 @@ use http_body_util::{BodyExt, StreamBody};
 use toolhost_egress::{Body, SendError, Times};
 use toolhost_policy::capability::address::Reach;
 
-use crate::support::server::{Names, Server, at, client, egress, endless, get, shown, whole};
+use crate::support::server::{
+    FixedNames, TestServer, at, client, egress, endless, get, shown, whole,
+};
 
 /// Short enough to wait for, of something that never comes.
 const SHORT: Duration = Duration::from_millis(200);
@@ -39,7 +41,7 @@ async fn http_response_bytes_max() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n01234\r\n6\r\n56789a\r\n",
         "HTTP/1.1 200 OK\r\n\r\n0123456789a",
     ] {
-        let server = Server::new(move |mut peer| async move {
+        let server = TestServer::new(move |mut peer| async move {
             peer.request().await;
             peer.say(answer).await;
             peer.closed().await;
@@ -62,7 +64,7 @@ async fn http_response_bytes_max() {
     .assert_eq(&found);
 
     // The length of what HEAD would have given is no length of what it gives.
-    let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n").await;
+    let server = TestServer::answering("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n").await;
     let request = http::Request::head(at(&server, "/")).body(whole("")).expect("a request");
     let response = client(&limits).send(request, Reach::Private, Times::default()).await;
     assert_eq!(shown(response).await, "200 ");
@@ -70,7 +72,7 @@ async fn http_response_bytes_max() {
 
 #[tokio::test]
 async fn http_request_bytes_max() {
-    let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let server = TestServer::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let client = client(&[("http_request_bytes_max", "10")]);
     let mut found = String::new();
     for (length, body) in [
@@ -118,7 +120,7 @@ async fn http_head_bytes_max() {
         ("endless", field(1_000), false),
         ("fields", format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101)), true),
     ] {
-        let server = Server::new(move |mut peer| {
+        let server = TestServer::new(move |mut peer| {
             let head = head.clone();
             async move {
                 peer.request().await;
@@ -155,8 +157,8 @@ async fn http_head_bytes_max() {
 #[tokio::test]
 async fn http_connect_time_max() {
     // It accepts, and never says a word.
-    let silent = Server::new(|peer| peer.closed()).await;
-    let names = Names::new(&["silent.test: 127.0.0.1"]);
+    let silent = TestServer::new(|peer| peer.closed()).await;
+    let names = FixedNames::new(&["silent.test: 127.0.0.1"]);
     let limits = [("http_connect_time_max", "200ms")];
     let short = Times { connect: Some(SHORT), ..Times::default() };
     let long = Times { connect: Some(LONG), ..Times::default() };
@@ -183,7 +185,7 @@ async fn http_connect_time_max() {
 
 #[tokio::test]
 async fn first_byte_and_between_bytes() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         let request = peer.request().await.expect("a request");
         if !request.starts_with("GET /never ") {
             peer.say("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await;
@@ -225,7 +227,7 @@ async fn first_byte_and_between_bytes() {
 
 #[tokio::test]
 async fn dropping_closes() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         if let Some(request) = peer.request().await
             && request.starts_with("GET /half ")
         {
@@ -259,7 +261,7 @@ async fn dropping_closes() {
 
 #[tokio::test]
 async fn kept_connections_end_with_their_time() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         peer.request().await;
         peer.say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
         peer.closed().await;
@@ -276,7 +278,7 @@ async fn kept_connections_end_with_their_time() {
 
 #[tokio::test]
 async fn lookups_that_nobody_waits_for_count() {
-    let names = Names::new(&[]);
+    let names = FixedNames::new(&[]);
     let egress = egress(&names, &[]);
     let (greedy, other) = (egress.client(), egress.client());
     let soon = Times { connect: Some(Duration::from_millis(20)), ..Times::default() };

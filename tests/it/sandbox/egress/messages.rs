@@ -9,11 +9,11 @@ use toolhost_egress::Times;
 use toolhost_policy::capability::address::Reach;
 
 use super::OK;
-use crate::support::server::{Server, at, client, get, shown, whole};
+use crate::support::server::{TestServer, at, client, get, shown, whole};
 
 #[tokio::test]
 async fn what_is_sent() {
-    let server = Server::answering(OK).await;
+    let server = TestServer::answering(OK).await;
     let client = client(&[]);
     for uri in [at(&server, "/a//../b?c=d&e"), at(&server, "?q"), at(&server, "")] {
         let mut request = get(&uri);
@@ -175,7 +175,7 @@ async fn responses_that_are_none() {
         "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\r\nuntil the end",
     ] {
-        let server = Server::new(move |mut peer| async move {
+        let server = TestServer::new(move |mut peer| async move {
             peer.request().await;
             peer.say(answer).await;
         })

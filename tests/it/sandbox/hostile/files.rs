@@ -11,7 +11,7 @@ use toolhost::Host;
 
 use super::{attack, error, host, lab};
 use crate::support::Lab;
-use crate::support::server::Names;
+use crate::support::server::FixedNames;
 
 /// A lab with a directory to read at `/in`, one to change at `/out`, and a secret beside them.
 async fn with_directories() -> (Lab, Host) {
@@ -26,7 +26,7 @@ async fn with_directories() -> (Lab, Host) {
     let lab = lab.config(&format!(
         "[plugins.hostile]\ndirs = [\"{work}/in=/in:ro\", \"{work}/out=/out:rw\"]\n"
     ));
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     (lab, host)
 }
 
@@ -220,7 +220,7 @@ async fn pipes_and_devices_hold_nobody() {
 async fn the_systems_own_folders_are_not_granted() {
     for folder in ["/proc", "/proc/self", "/dev", "/sys", "/"] {
         let lab = lab(&format!("dirs = [\"{folder}=/x:ro\"]"));
-        let host = host(&lab, &Names::new(&[])).await;
+        let host = host(&lab, &FixedNames::new(&[])).await;
         let statuses = host.loaded().await;
         let ready = statuses[0].state.as_ref().expect("it loads");
         assert!(ready.grants[0].contains("cannot be granted"), "{:?}", ready.grants);

@@ -10,7 +10,7 @@ use toolhost_core::tool::Call;
 use super::by_hand::{beside, told};
 use super::flood::{call, host, step};
 use super::{attack, lab};
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 use crate::support::{Lab, guest};
 
 /// More handles than one guest may have.
@@ -56,7 +56,7 @@ fn with_directory() -> Lab {
 }
 
 /// The answer of a call by MCP, as a text.
-pub(super) fn attacked(client: &mut Client, steps: &Value) -> String {
+pub(super) fn attacked(client: &mut McpClient, steps: &Value) -> String {
     client.ask_tool(1, "attack", json!({ "steps": steps }));
     client.answer(1).to_string()
 }
@@ -68,7 +68,7 @@ fn of_files_leave_some_to_others() {
     let mut command = lab.command("sh");
     let program = env!("CARGO_BIN_EXE_toolhost");
     command.args(["-c", &format!("ulimit -n 200 && exec {program} serve")]);
-    let mut client = Client::with(command);
+    let mut client = McpClient::with(command);
     client.initialize();
     for _ in 0..3 {
         let answer = attacked(&mut client, &json!([step("descriptors", 100_000, "mine")]));
@@ -127,7 +127,7 @@ pub(super) fn resident(pid: u32, what: &str) -> usize {
 #[test]
 fn come_back_when_a_call_ends() {
     let lab = with_directory();
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let steps = json!([
         step("pollables", 300, ""),
         step("fields", 100, ""),

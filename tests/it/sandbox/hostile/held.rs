@@ -15,8 +15,8 @@ use super::by_hand::{PATIENCE, beside, the_other_works, told};
 use super::flood::{call, step};
 use super::handles::{attacked, resident};
 use super::{attack, host, lab};
-use crate::support::client::Client;
-use crate::support::server::{Names, Server};
+use crate::support::client::McpClient;
+use crate::support::server::{FixedNames, TestServer};
 use crate::support::{Lab, from_wat, guest, made};
 
 /// A lab with the hostile guest, granted a directory and this server, and another plugin beside it.
@@ -33,8 +33,8 @@ fn held(limits: &str) -> Lab {
 }
 
 /// A server that answers every request with a head of nearly 60 KiB.
-async fn headed() -> Server {
-    Server::new(|mut peer| async move {
+async fn headed() -> TestServer {
+    TestServer::new(|mut peer| async move {
         let field = format!("x-large: {}\r\n", "h".repeat(58_000));
         while peer.request().await.is_some() {
             peer.say(format!("HTTP/1.1 200 OK\r\n{field}content-length: 0\r\n\r\n")).await;
@@ -44,8 +44,8 @@ async fn headed() -> Server {
 }
 
 /// A server that takes requests and never answers.
-async fn silent() -> Server {
-    Server::new(|mut peer| async move {
+async fn silent() -> TestServer {
+    TestServer::new(|mut peer| async move {
         peer.head().await;
         peer.closed().await;
     })
@@ -57,7 +57,7 @@ async fn comes_out_of_the_memory_of_the_guest() {
     let (headed, silent) = (headed().await, silent().await);
     let (head, silence) =
         (format!("api.test:{}", headed.port), format!("api.test:{}", silent.port));
-    let names = Names::new(&["api.test: 127.0.0.1"]);
+    let names = FixedNames::new(&["api.test: 127.0.0.1"]);
     for (of, text, mebibytes) in [
         ("hold_fields", "large", 32),
         ("hold_fields", "values", 32),
@@ -136,7 +136,7 @@ async fn all_is_given_back(host: &Host) -> bool {
 async fn is_given_back_however_a_guest_ends() {
     let (headed, silent) = (headed().await, silent().await);
     let authorities = [format!("api.test:{}", headed.port), format!("api.test:{}", silent.port)];
-    let names = Names::new(&["api.test: 127.0.0.1"]);
+    let names = FixedNames::new(&["api.test: 127.0.0.1"]);
     // Crashes are meant, and must not keep the plugin from the next call.
     let lab = held(
         "memory_all_bytes_max = \"64 MiB\"\nwall_time_max = \"3s\"\nquarantine_failures_max = 100",
@@ -173,7 +173,7 @@ fn of_long_lists_is_a_piece_of_each() {
         let name = format!("in/{number:0>200}");
         fs::write(lab.work().join(name), "").expect("written");
     }
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let answer = attacked(&mut client, &json!([step("hold_listings", 1, ".")]));
     assert!(answer.contains(r#"held\":1"#), "{answer}");
     let before = resident(client.id(), "VmHWM");
@@ -216,7 +216,7 @@ fn leaves_no_memory_behind() {
         let tool = json!({ "name": format!("grab_{id}"), "toolset": "made", "description": "d", "parameters": {}, "answer": { "grab": 1 } });
         lab = lab.with(&format!("{id}.wasm"), made(&json!({ "name": id, "tools": [tool] })));
     }
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     let quiet = attacked(&mut client, &json!([step("pollables", 10, "")]));
     assert!(quiet.contains("ok"), "{quiet}");
     let before = resident(client.id(), "VmRSS");

@@ -12,7 +12,7 @@ use toolhost_core::tool::Call;
 use toolhost_kernel::session::SessionSettings;
 
 use super::by_hand::{beside, the_other_works};
-use crate::support::client::Client;
+use crate::support::client::McpClient;
 use crate::support::{Lab, guest, made};
 
 /// Everything at once: cursor, colours, title, link, line ends, direction, nothing, tags.
@@ -263,7 +263,7 @@ fn pass_the_protocol_whole() {
         .granted("dirty", dirty())
         .with("hostile.wasm", guest("hostile"));
     // The client reads every line as a message of its own.
-    let mut client = Client::initialized(&lab, &[]);
+    let mut client = McpClient::initialized(&lab, &[]);
     client.ask(1, "tools/list", json!({}));
     let listed = client.answer(1);
     let tools = listed["result"]["tools"].as_array().expect("tools");

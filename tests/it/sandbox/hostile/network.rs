@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use super::{attack, error, host, lab};
-use crate::support::server::{Names, Server, at, tls};
+use crate::support::server::{FixedNames, TestServer, at, tls};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -20,7 +20,7 @@ fn request(scheme: &str, authority: &str, path: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_grant_nothing_is_sent() {
     let lab = lab("");
-    let names = Names::new(&[]);
+    let names = FixedNames::new(&[]);
     let host = host(&lab, &names).await;
     let results = attack(&host, json!([request("https", "api.test", "/v1?q=secret")])).await;
     assert_eq!(
@@ -32,10 +32,10 @@ async fn without_a_grant_nothing_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_form_of_an_address_leads_inside() {
-    let server = Server::answering(OK).await;
+    let server = TestServer::answering(OK).await;
     // Every host may be asked, as far as its address is public.
     let lab = lab("http = [\"https://*:*\", \"http://*:*\"]");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let hosts = [
         "127.0.0.1",
         "127.1",
@@ -86,10 +86,10 @@ async fn no_form_of_an_address_leads_inside() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_mean_two_things() {
-    let inside = Server::answering(OK).await;
+    let inside = TestServer::answering(OK).await;
     let lab = lab("http = [\"http://good.test:* private\"]");
-    let names = Names::new(&["good.test: 127.0.0.1", "evil.test: 127.0.0.1"]);
-    let good = Server::answering(OK).await;
+    let names = FixedNames::new(&["good.test: 127.0.0.1", "evil.test: 127.0.0.1"]);
+    let good = TestServer::answering(OK).await;
     let host = host(&lab, &names).await;
     let (evil, port) = (format!("evil.test:{}", inside.port), good.port);
     let ours = format!("good.test:{port}");
@@ -122,9 +122,9 @@ async fn requests_that_mean_two_things() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_that_smuggle() {
-    let server = Server::answering(OK).await;
+    let server = TestServer::answering(OK).await;
     let lab = lab("http = [\"http://127.0.0.1:*\"]");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let authority = at(&server, "").replace("http://", "");
     let with = |name: &str, value: &str| {
         json!({ "request": {
@@ -162,7 +162,7 @@ async fn headers_that_smuggle() {
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_that_are_tunnels() {
     let lab = lab("http = [\"http://*:*\"]");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let with = |method: &str| json!({ "request": { "method": method, "scheme": "http", "authority": "a.test", "path": "/" } });
     for result in
         attack(&host, json!([with("CONNECT"), with("TRACE"), with("G T"), with("connect")])).await
@@ -181,9 +181,9 @@ async fn methods_that_are_tunnels() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_is_not_followed() {
-    let inside = Server::answering(OK).await;
+    let inside = TestServer::answering(OK).await;
     let location = at(&inside, "/admin");
-    let server = Server::new(move |mut peer| {
+    let server = TestServer::new(move |mut peer| {
         let location = location.clone();
         async move {
             while peer.request().await.is_some() {
@@ -197,7 +197,7 @@ async fn a_redirect_is_not_followed() {
     .await;
     let lab =
         lab(&format!("http = [\"http://public.test:{} private\", \"http://*:*\"]", server.port));
-    let host = host(&lab, &Names::new(&["public.test: 127.0.0.1"])).await;
+    let host = host(&lab, &FixedNames::new(&["public.test: 127.0.0.1"])).await;
     let authority = format!("public.test:{}", server.port);
     let results = attack(&host, json!([request("http", &authority, "/")])).await;
     assert_eq!(results[0]["status"], 302);
@@ -210,10 +210,10 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_changes_its_answer() {
-    let inside = Server::answering(OK).await;
+    let inside = TestServer::answering(OK).await;
     let lab = lab("http = [\"http://*:*\"]");
     // First an address that nobody answers at, then the machine itself, then both at once.
-    let names = Names::new(&["rebind.test: 192.0.0.9, 127.0.0.1, 127.0.0.1 192.0.0.9"]);
+    let names = FixedNames::new(&["rebind.test: 192.0.0.9, 127.0.0.1, 127.0.0.1 192.0.0.9"]);
     let host = host(&lab, &names).await;
     let authority = format!("rebind.test:{}", inside.port);
     let steps: Vec<Value> = (0..4).map(|_| request("http", &authority, "/")).collect();
@@ -225,7 +225,7 @@ async fn a_name_that_changes_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_without_end() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         while let Some(request) = peer.request().await {
             if request.starts_with("GET /length") {
                 peer.say("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
@@ -251,7 +251,7 @@ async fn bodies_without_end() {
         "[limits]\nhttp_response_bytes_max = \"1 MiB\"\nwall_time_max = \"20s\"\n\
          [plugins.hostile]\nhttp = [\"http://127.0.0.1:*\"]\n",
     );
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let authority = at(&server, "").replace("http://", "");
     let get = |path: &str| {
         json!({ "request": {
@@ -269,7 +269,7 @@ async fn bodies_without_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_server_holds_a_call_no_longer_than_its_time() {
-    let server = Server::new(|mut peer| async move {
+    let server = TestServer::new(|mut peer| async move {
         while peer.request().await.is_some() {
             peer.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx").await;
         }
@@ -278,7 +278,7 @@ async fn a_slow_server_holds_a_call_no_longer_than_its_time() {
     let lab = lab("").config(
         "[limits]\nwall_time_max = \"700ms\"\n[plugins.hostile]\nhttp = [\"http://127.0.0.1:*\"]\n",
     );
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let authority = at(&server, "").replace("http://", "");
     let started = Instant::now();
     let steps = json!({ "steps": [request("http", &authority, "/")] });
@@ -289,12 +289,12 @@ async fn a_slow_server_holds_a_call_no_longer_than_its_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_counted_and_bounded() {
-    let server = Server::answering(OK).await;
+    let server = TestServer::answering(OK).await;
     let lab = lab("").config(
         "[limits]\nhttp_requests_max = 3\nhttp_request_bytes_max = \"8 KiB\"\n\
          [plugins.hostile]\nhttp = [\"http://127.0.0.1:*\"]\n",
     );
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let authority = at(&server, "").replace("http://", "");
     let get = request("http", &authority, "/");
     let results = attack(&host, json!([get, get, get, get])).await;
@@ -314,7 +314,7 @@ async fn requests_are_counted_and_bounded() {
 async fn most_at_once(allowed: usize) -> usize {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (barrier, seen) = (Arc::new(Barrier::new(allowed)), Arc::clone(&most));
-    let server = Server::new(move |mut peer| {
+    let server = TestServer::new(move |mut peer| {
         let (now, most, barrier) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&barrier));
         async move {
             while peer.request().await.is_some() {
@@ -330,7 +330,7 @@ async fn most_at_once(allowed: usize) -> usize {
         "[limits]\nhttp_requests_at_once_max = {allowed}\n\
          [plugins.hostile]\nhttp = [\"http://127.0.0.1:*\"]\n"
     ));
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let get = &request("http", &at(&server, "").replace("http://", ""), "/")["request"];
     let results = attack(&host, json!([{ "requests": [get, get, get, get] }])).await;
     let statuses = results[0].as_array().expect("four answers").iter();
@@ -351,13 +351,13 @@ async fn http_requests_at_once_max_violated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_must_be_trusted() {
-    let names = Names::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);
+    let names = FixedNames::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);
     let serve = |mut peer: crate::support::server::Peer| async move {
         while peer.request().await.is_some() {
             peer.say(OK).await;
         }
     };
-    let server = Server::on("127.0.0.1:0", Some(tls("api.test", 2100)), serve).await;
+    let server = TestServer::on("127.0.0.1:0", Some(tls("api.test", 2100)), serve).await;
     let lab = lab("http = [\"https://api.test:* private\", \"https://other.test:* private\"]");
     let host = host(&lab, &names).await;
     let results = attack(

@@ -9,7 +9,7 @@ use toolhost::Host;
 use toolhost_core::tool::{Call, ProgressSink};
 
 use super::{KEY, attack, error, host, lab};
-use crate::support::server::{Names, Peer, Server, tls};
+use crate::support::server::{FixedNames, Peer, TestServer, tls};
 use crate::support::{Lab, made};
 
 /// A server that says what it was sent: in the body, in a header, in pieces, encoded.
@@ -100,20 +100,20 @@ async fn echo(mut peer: Peer) {
 struct World {
     _lab: Lab,
     host: Host,
-    server: Server,
-    other: Server,
+    server: TestServer,
+    other: TestServer,
 }
 
 async fn world() -> World {
-    let server = Server::on("127.0.0.1:0", Some(tls("api.test", 2100)), echo).await;
-    let other = Server::on("127.0.0.1:0", Some(tls("other.test", 2100)), echo).await;
+    let server = TestServer::on("127.0.0.1:0", Some(tls("api.test", 2100)), echo).await;
+    let other = TestServer::on("127.0.0.1:0", Some(tls("other.test", 2100)), echo).await;
     let lab = lab("").config(&format!(
         "[plugins.hostile]\n\
          http = [\"https://*:* private\", \"http://*:* private\", \"http://127.0.0.1:*\"]\n\
          secrets = [\"KEY@api.test:{}:header=x-key\", \"KEY@api.test:*:header=x-key\"]\nkv = true\n",
         server.port
     ));
-    let names = Names::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);
+    let names = FixedNames::new(&["api.test: 127.0.0.1", "other.test: 127.0.0.1"]);
     let host = host(&lab, &names).await;
     World { _lab: lab, host, server, other }
 }
@@ -308,7 +308,7 @@ async fn a_value_in_numbers_of_a_result_is_redacted() {
     let lab = Lab::new()
         .granted("made", made(&json!({ "tools": tools, "needs": [need] })))
         .config("[plugins.made]\nsecrets = [\"KEY@localhost:1:header=x-key\"]\n");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     for place in 0..=ways.len() {
         for kind in ["json", "structured"] {
             let name = format!("{kind}_{place}");
@@ -340,7 +340,7 @@ async fn halves_in_two_results_are_not_caught() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_is_hidden_before_a_text_is_cut() {
     let lab = lab("secrets = [\"KEY@localhost:1:header=x-key\"]");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let mut cases = Vec::new();
     // 4,096 bytes of an error are kept, of a refusal's URL 200 characters; both with an end.
     for before in 4_072..4_096 {

@@ -5,12 +5,12 @@ use std::fs;
 use serde_json::json;
 
 use super::{attack, error, host, lab};
-use crate::support::server::{Names, Server, at};
+use crate::support::server::{FixedNames, TestServer, at};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_finds_what_another_left() {
     let lab = lab("env = [\"GIVEN\"]");
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     for secret in ["first", "second"] {
         let results = attack(&host, json!([{ "remember": secret }, { "remember": "x" }])).await;
         assert_eq!(
@@ -36,7 +36,7 @@ async fn variables_are_those_that_were_granted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_call_uses_one_side() {
-    let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let server = TestServer::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let lab = lab("");
     fs::create_dir(lab.work().join("in")).expect("a folder");
     fs::write(lab.work().join("in/mine"), "mine").expect("written");
@@ -47,7 +47,7 @@ async fn one_call_uses_one_side() {
         );
         lab.config(&format!("[plugins.hostile]\n{grants}\n"))
     };
-    let host = host(&lab, &Names::new(&[])).await;
+    let host = host(&lab, &FixedNames::new(&[])).await;
     let authority = at(&server, "").replace("http://", "");
     let request = json!({ "request": { "scheme": "http", "authority": authority, "path": "/" } });
     let read = json!({ "file": { "at": "/in", "do": "read", "path": "mine" } });

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use toolhost::Host;
 use toolhost_core::tool::{Call, Code};
 
-use super::{NAMES, ExpectedAnswers, name, says};
+use super::{ExpectedAnswers, NAMES, name, says};
 
 /// Clients at work.
 pub struct Clients {
