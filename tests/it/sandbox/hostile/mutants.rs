@@ -347,13 +347,13 @@ async fn that_were_components() {
         without-functions: does not compile: failed to parse WebAssembly module: unknown function 0: function index out of bounds (at offset N)
         unknown-section: does not compile: failed to parse WebAssembly module: malformed section id: 99 (at offset N)
         length-too-long: damaged: section size mismatch: unexpected data at the end of the section; build or copy it again
-        length-too-short: truncated: the file ends after N bytes in the middle of a section; copy it again
+        length-too-short: damaged: unexpected end-of-file; build or copy it again
         length-of-4-gib: truncated: the file ends after N bytes in the middle of a section; copy it again
         length-of-more: damaged: invalid var_u32: integer representation too long; build or copy it again
         length-overlong: damaged: invalid var_u32: integer representation too long; build or copy it again
         count-lies: does not compile: failed to parse WebAssembly module: types count exceeds limit of 1000000 (at offset N)
         name-no-text: damaged: malformed UTF-8 encoding; build or copy it again
-        name-beyond: truncated: the file ends after N bytes in the middle of a section; copy it again
+        name-beyond: damaged: unexpected end-of-file; build or copy it again
         index-beyond: does not compile: failed to parse WebAssembly module: unknown function 127: function index out of bounds (at offset N)
         contract-next: built for contract 0.2.0; this host knows 0.1: update toolhost
         contract-none: built for contract x.y.z; this host knows 0.1: that is no version; build it with a toolhost SDK

@@ -189,7 +189,7 @@ fn a_trusted_repository_has_what_it_says_as_long_as_it_stays_the_same() {
     fs::write(lab.work().join("toolhost.toml"), FILE).expect("written");
     answers(&lab, "token", "t0ken");
     let revoked = lab.run(&["revoke", "."]);
-    assert!(revoked.contains("is trusted no more"), "{revoked}");
+    assert!(revoked.contains("is no longer trusted"), "{revoked}");
     answers(&lab, "token", "");
     answers(&lab, "mine", "mine");
 }
