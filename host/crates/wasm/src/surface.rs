@@ -122,6 +122,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<ComponentSurface, ContractError> {
             _ => {}
         }
     }
+    // Between two sections of a nested module the parser ends without an error.
+    if is_truncated(bytes) {
+        return Err(ContractError::Truncated(bytes.len()));
+    }
     toolchain.finish(&imports);
     Ok(ComponentSurface { imports, exports, toolchain })
 }

@@ -91,9 +91,9 @@ mod tests {
                         (i32.const 4)))
                 (core instance $i (instantiate $m))
                 (func (export "f") (result (list u8))
-                    (canon lift (core func $i "f") (memory $i "memory"))))"#
+                    (canon lift (core func $i "f") (memory (core memory $i "memory")))))"#
         );
-        let component = Component::new(&engine, text)?;
+        let component = Component::new(&engine, wat::parse_str(text).expect("valid WAT"))?;
         let mut store = Store::new(&engine, ());
         store.set_hostcall_fuel(1_000);
         let instance = Linker::new(&engine).instantiate(&mut store, &component)?;
