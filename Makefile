@@ -37,6 +37,8 @@ test:
 	@sh plugins/setup.sh rust python javascript
 	sh sdk/python/test.sh $(TOOLS)/python
 	sh sdk/javascript/test.sh $(TOOLS)/javascript
+	@# A program looks for the tools beside its own target folder.
+	@mkdir -p $(TARGET)/tests && ln -sfn ../tools $(TARGET)/tests/tools
 	cargo test --workspace --exclude toolhost-sdk --exclude toolhost-sdk-macros $(TEST)
 	cargo test --package toolhost-sdk --package toolhost-sdk-macros $(TEST)
 	cd plugins && CARGO_TARGET_DIR=$(abspath $(TARGET))/plugins cargo test --workspace

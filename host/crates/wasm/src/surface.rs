@@ -154,27 +154,26 @@ fn damaged(error: &wasmparser::BinaryReaderError, bytes: &[u8]) -> ContractError
 
 /// Tells whether the bytes end where more of them have to come.
 fn is_truncated(bytes: &[u8]) -> bool {
-    let (mut parser, mut outer, mut rest) = (Parser::new(0), Vec::new(), bytes);
+    let (mut parser, mut rest) = (Parser::new(0), bytes);
     loop {
-        match parser.parse(rest, false) {
+        let (consumed, nested) = match parser.parse(rest, false) {
             // Behind the last section of the component itself, nothing has to come.
-            Ok(Chunk::NeedMoreData(_)) => return !(rest.is_empty() && outer.is_empty()),
-            Ok(Chunk::Parsed { consumed, payload }) => {
-                rest = rest.get(consumed..).unwrap_or_default();
-                match payload {
-                    Payload::ModuleSection { parser: inner, .. }
-                    | Payload::ComponentSection { parser: inner, .. } => {
-                        outer.push(std::mem::replace(&mut parser, inner));
-                    }
-                    Payload::End(_) => match outer.pop() {
-                        Some(around) => parser = around,
-                        None => return false,
-                    },
-                    _ => {}
+            Ok(Chunk::NeedMoreData(_)) => return !rest.is_empty(),
+            Ok(Chunk::Parsed { consumed, payload }) => match payload {
+                Payload::ModuleSection { unchecked_range: range, .. }
+                | Payload::ComponentSection { unchecked_range: range, .. } => {
+                    (consumed, range.len())
                 }
-            }
+                Payload::End(_) => return false,
+                _ => (consumed, 0),
+            },
             Err(_) => return false,
-        }
+        };
+        // What is nested is one section of what is around it.
+        rest = match rest.get(consumed.saturating_add(nested)..) {
+            Some(rest) => rest,
+            None => return true,
+        };
     }
 }
 
