@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::Global;
 use super::failure::Failure;
 use super::home::Home;
 use toolhost::HostSettings;
@@ -237,7 +238,14 @@ impl<'a> Chooser<'a> {
         let (Some(folder), Some(name)) = (named.parent(), named.file_name()) else {
             return Err(Failure::usage(format!("{what} is no plugin")));
         };
-        let place = folder::place_of(&self.settings.folders, Path::new(what));
+        let place = folder::place_of(&self.settings.folders, &named);
+        // What was recorded is of the folder that lay there, and not of where a link leads by now.
+        if self.command.of_gone && real(folder) != folder {
+            let typed = id_of(&named).map(|id| PluginAddress::in_folder(folder, id));
+            if let Some(address) = typed.filter(|typed| self.is_recorded(typed)) {
+                return Ok(Choice { address, file: None });
+            }
+        }
         // A link is a plugin by its own name, in the folder it lies in.
         let folder = real(folder);
         let path = folder.join(name);
@@ -253,8 +261,7 @@ impl<'a> Chooser<'a> {
             let file = Candidate { id, folder, path, place };
             return Ok(Choice { address: self.address_of(&file), file: Some(file) });
         }
-        let id = path.extension().is_none().then(|| name.to_string_lossy().into_owned());
-        let id = id.or_else(|| folder::stem(&path)).and_then(|id| PluginId::from_stem(&id).ok());
+        let id = id_of(&path);
         let no_plugin = |_| {
             Failure::usage(format!("{} is no plugin", path.display()))
                 .hint("name a file that ends in `.wasm`, an id, or a folder")
@@ -271,12 +278,14 @@ impl<'a> Chooser<'a> {
 
     /// A plugin whose file is not there.
     fn gone(&self, what: &str, address: PluginAddress) -> Result<Choice, Failure> {
-        let recorded = reload::recorded(&self.config, &self.remembered);
-        let is_known = recorded.get(&address.id).is_some_and(|known| known.contains(&address));
-        if self.command.of_gone && is_known {
+        if self.command.of_gone && self.is_recorded(&address) {
             return Ok(Choice { address, file: None });
         }
         Err(self.unknown(what, &address))
+    }
+
+    fn is_recorded(&self, address: &PluginAddress) -> bool {
+        is_recorded(&self.config, &self.remembered, address)
     }
 
     fn unknown(&self, what: &str, address: &PluginAddress) -> Failure {
@@ -331,6 +340,37 @@ impl<'a> Chooser<'a> {
     fn age(&self, id: &PluginId, digest: &str) -> Option<usize> {
         self.remembered.bundled.get(&(id.to_string(), digest.to_owned())).copied()
     }
+}
+
+/// Tells whether a path is that of a plugin: one of which something is recorded, whatever lies there,
+/// or a script's folder in one of the folders that are looked at.
+pub(super) fn is_known(home: &Home, global: &Global, what: &str) -> Result<bool, Failure> {
+    let Ok(path) = std::path::absolute(what) else { return Ok(false) };
+    let (Some(folder), Some(id)) = (path.parent(), id_of(&path)) else { return Ok(false) };
+    let remembered = home.remembered().map_err(super::decide::unusable)?;
+    let config = home.operators_config(global);
+    let addresses =
+        [folder, &*real(folder)].map(|folder| PluginAddress::in_folder(folder, id.clone()));
+    if addresses.iter().any(|address| is_recorded(&config, &remembered, address)) {
+        return Ok(true);
+    }
+    // What is wrong with the settings is said where they are used.
+    let folders = home.settings(global).map(|settings| settings.folders).unwrap_or_default();
+    let absolute = |known: Folder| std::path::absolute(known.path).map(|path| real(&path));
+    let is_there = |known: std::io::Result<PathBuf>| known.is_ok_and(|known| known == real(folder));
+    Ok(script::language(&path).is_some() && folders.into_iter().map(absolute).any(is_there))
+}
+
+fn is_recorded(config: &Config, remembered: &Remembered, address: &PluginAddress) -> bool {
+    let recorded = reload::recorded(config, remembered);
+    recorded.get(&address.id).is_some_and(|known| known.contains(address))
+}
+
+/// The id that a path has as a plugin's.
+fn id_of(path: &Path) -> Option<PluginId> {
+    let bare = path.extension().is_none().then(|| path.file_name()).flatten();
+    let id = bare.map(|name| name.to_string_lossy().into_owned());
+    id.or_else(|| folder::stem(path)).and_then(|id| PluginId::from_stem(&id).ok())
 }
 
 /// A folder without links, as far as it is there.

@@ -263,7 +263,7 @@ pub(super) fn listed(texts: impl Iterator<Item = String>, word: &str) -> String 
 
 pub(super) fn revoke(ui: &Ui, global: &Global, given: &RevokeArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let target = TrustTarget::read_gone(&home, &given.what)?;
+    let target = TrustTarget::read(&home, global, &given.what)?;
     let chosen = given.grants.read()?;
     let TrustTarget::Plugin(words) = target else {
         if !chosen.is_empty() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::choose::{Choice, Chooser, CommandWords};
+use super::choose::{Choice, Chooser, CommandWords, is_known};
 use super::decide::{decide, unusable};
 use super::failure::Failure;
 use super::grant::read_id;
@@ -60,41 +60,37 @@ pub(super) enum TrustTarget {
 }
 
 impl TrustTarget {
-    pub(super) fn read(what: &str) -> Result<TrustTarget, Failure> {
+    /// Words of which it is known that they name a plugin name that, whatever folder lies there by now:
+    /// they are what a hint says. A slash at their end names the folder. A project's may be gone.
+    pub(super) fn read(home: &Home, global: &Global, what: &str) -> Result<TrustTarget, Failure> {
+        let plugin = || TrustTarget::Plugin(what.to_owned());
         if let Some(name) = what.strip_prefix("mcp:") {
             return Ok(TrustTarget::Server(name.to_owned()));
         }
         // So hints name plugins, whatever folder is called so; that is `./user/ID`.
         if OF_PLUGINS.iter().any(|word| what.starts_with(word)) {
-            return Ok(TrustTarget::Plugin(what.to_owned()));
+            return Ok(plugin());
         }
-        if what != "." && what != ".." && !what.contains('/') {
-            return read_id(what).map(|_| TrustTarget::Plugin(what.to_owned()));
+        let is_dots = what == "." || what == "..";
+        if !is_dots && !what.contains('/') {
+            return read_id(what).map(|_| plugin());
+        }
+        if !is_dots && !what.ends_with('/') && is_known(home, global, what)? {
+            return Ok(plugin());
         }
         let unreadable = |error| Failure::usage(format!("{what} cannot be read: {error}"));
         match fs::canonicalize(what) {
             Ok(path) if path.is_dir() && !is_plugin(Path::new(what)) => {
                 Ok(TrustTarget::Project(path))
             }
-            Err(error) if what == "." || what == ".." => Err(unreadable(error)),
-            _ => Ok(TrustTarget::Plugin(what.to_owned())),
-        }
-    }
-
-    /// The same; a project's folder may be gone.
-    pub(super) fn read_gone(home: &Home, what: &str) -> Result<TrustTarget, Failure> {
-        let path = Path::new(what);
-        let is_plugin = OF_PLUGINS.iter().any(|word| what.starts_with(word));
-        let may_be_gone = what.contains('/') && !what.starts_with("mcp:") && !is_plugin;
-        if may_be_gone && !path.exists() {
-            let path = std::path::absolute(path);
-            let path = path.map_err(|error| Failure::usage(error.to_string()))?;
-            let lock = trust_store::load(&home.state).map_err(unusable)?;
-            if lock.project(&path).is_some() {
-                return Ok(TrustTarget::Project(path));
+            Ok(_) => Ok(plugin()),
+            Err(error) if is_dots => Err(unreadable(error)),
+            Err(_) => {
+                let path = std::path::absolute(what).map_err(unreadable)?;
+                let lock = trust_store::load(&home.state).map_err(unusable)?;
+                Ok(lock.project(&path).map_or_else(plugin, |_| TrustTarget::Project(path.clone())))
             }
         }
-        TrustTarget::read(what)
     }
 }
 
@@ -106,7 +102,7 @@ fn is_plugin(folder: &Path) -> bool {
 
 pub(super) async fn run(ui: &Ui, global: &Global, given: &TrustArguments) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    match TrustTarget::read(&given.what)? {
+    match TrustTarget::read(&home, global, &given.what)? {
         TrustTarget::Plugin(words) => {
             let mut settings = home.settings(global)?;
             let rest = if given.yes { "--yes" } else { "" };

@@ -136,3 +136,19 @@ fn a_script_without_grants_waits_too() {
     let said = here.run(&["list"]);
     assert!(said.contains("its digest was not recorded when it was built"), "{said}");
 }
+
+#[test]
+fn a_runner_with_a_second_name_does_not_count() {
+    let here = Here::new();
+    let record = here.runner.with_extension("wasm.sha256");
+    for file in [&here.runner, &record] {
+        // Who may write in the work folder could change the file through it.
+        let second = here.lab.work().join("second");
+        fs::hard_link(file, &second).expect("linked");
+        let said = here.run(&["call", "token"]);
+        assert!(said.starts_with("exit 3\nerror[pending]"), "{said}");
+        let said = here.run(&["list"]);
+        assert!(said.contains("has 1 more name (hard link)"), "{said}");
+        fs::remove_file(second).expect("removed");
+    }
+}

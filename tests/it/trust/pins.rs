@@ -5,6 +5,7 @@ mod processes;
 mod program;
 mod repository;
 mod whose;
+mod words;
 
 use std::fs;
 use std::path::Path;

@@ -75,6 +75,7 @@ fn running(home: &Home) -> Vec<(PathBuf, &'static str)> {
     let rustup = variable("RUSTUP_HOME").map(PathBuf::from);
     places.extend(rustup.into_iter().chain(usual).map(|root| (root, BUILDING)));
     places.push((home.runners.clone(), "what runs scripts"));
+    places.extend(in_path().map(|folder| (folder, "programs of PATH")));
     let sdks = [checkout.join("sdk"), checkout.join("wit"), home.data.join("sdk")];
     places.extend(sdks.into_iter().chain([home.data.join("wit")]).map(|place| (place, BUILDING)));
     for tools in home.tools() {
@@ -84,4 +85,15 @@ fn running(home: &Home) -> Vec<(PathBuf, &'static str)> {
         places.extend(each);
     }
     places
+}
+
+/// The folders of `PATH`, from which builds and this user's shell take programs. A home or a folder
+/// above it has more than programs.
+fn in_path() -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&path).filter(|path| path.is_absolute()).collect();
+    let home = variable("HOME").map(PathBuf::from);
+    folders.into_iter().filter(move |folder| {
+        !home.as_ref().is_some_and(|home| home.starts_with(folder)) && folder.is_dir()
+    })
 }

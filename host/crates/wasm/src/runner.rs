@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,9 +82,10 @@ fn recorded(path: &Path, digest: &str) -> Result<(), String> {
     let real = fs::canonicalize(path).map_err(|error| failed(path, error))?;
     let folder = real.parent().unwrap_or(Path::new("/"));
     let record = record_of(&real);
-    for path in [folder, &real] {
-        check_owner(path, &fs::metadata(path).map_err(|error| failed(path, error))?)?;
-    }
+    check_owner(folder, &fs::metadata(folder).map_err(|error| failed(folder, error))?)?;
+    let metadata = fs::metadata(&real).map_err(|error| failed(&real, error))?;
+    check_owner(&real, &metadata)?;
+    check_links(&real, &metadata)?;
     let metadata = fs::metadata(&record).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "its digest was not recorded when it was built".to_owned(),
         _ => failed(&record, error),
@@ -92,6 +94,7 @@ fn recorded(path: &Path, digest: &str) -> Result<(), String> {
         return Err(format!("{} is no regular file", record.display()));
     }
     check_owner(&record, &metadata)?;
+    check_links(&record, &metadata)?;
     let mut text = String::new();
     let file = fs::File::open(&record).map_err(|error| failed(&record, error))?;
     let read = file.take(RECORD_BYTES_MAX).read_to_string(&mut text);
@@ -99,6 +102,16 @@ fn recorded(path: &Path, digest: &str) -> Result<(), String> {
     match text.lines().any(|line| line == digest) {
         true => Ok(()),
         false => Err("it is not what was recorded when it was built".to_owned()),
+    }
+}
+
+/// Checks that a file has this name alone: through another one a plugin could change it that was granted
+/// the folder of that.
+fn check_links(path: &Path, metadata: &fs::Metadata) -> Result<(), String> {
+    match metadata.nlink() {
+        0 | 1 => Ok(()),
+        2 => Err(format!("{} has 1 more name (hard link)", path.display())),
+        count => Err(format!("{} has {} more names (hard links)", path.display(), count - 1)),
     }
 }
 

@@ -352,3 +352,27 @@ fn what_cargo_keeps_for_builds_is_not_granted_for_writing() {
     let said = grant(&cargo.join("other"));
     assert!(!said.contains("cannot be granted"), "{said}");
 }
+
+/// Builds, and whoever works here, take programs from there.
+#[test]
+fn folders_of_path_are_not_granted_for_writing() {
+    let lab = Lab::new().with("probe.wasm", guest("probe"));
+    for folder in ["shims/bin", "shims/data"] {
+        fs::create_dir_all(lab.home().join(folder)).expect("made");
+    }
+    let mut path = lab.home().join("shims/bin").into_os_string();
+    path.push(":relative::");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let grant = |directory: &str, access: &str| {
+        let mut command = lab.command(env!("CARGO_BIN_EXE_toolhost"));
+        let dir = format!("{}:{access}", lab.home().join(directory).display());
+        let output = command.env("PATH", &path).args(["grant", "probe", "--dir", &dir]).output();
+        String::from_utf8_lossy(&output.expect("the program").stderr).into_owned()
+    };
+    for folder in ["shims/bin", "shims"] {
+        let said = grant(folder, "rw");
+        assert!(said.contains("holds programs of PATH"), "{folder}: {said}");
+    }
+    let said = grant("shims/data", "rw") + &grant("shims/bin", "ro");
+    assert!(!said.contains("cannot be granted"), "{said}");
+}

@@ -10,7 +10,7 @@ use crate::support::{Lab, bundled, guest, made, registering};
 
 /// A lab in whose project `made` was granted a variable; and the folder of a stranger's project, with
 /// another plugin of that id.
-fn granted() -> (Lab, PathBuf) {
+pub(super) fn granted() -> (Lab, PathBuf) {
     let lab = Lab::new().with("made.wasm", plugin("The user's.", &[]));
     let printed = lab.run(&["grant", "made", "--env", "TOKEN"]);
     assert!(printed.starts_with("exit 0\n"), "{printed}");
@@ -21,7 +21,7 @@ fn granted() -> (Lab, PathBuf) {
 }
 
 /// What a command prints in another folder.
-fn run_in(lab: &Lab, folder: &PathBuf, arguments: &[&str]) -> String {
+pub(super) fn run_in(lab: &Lab, folder: &PathBuf, arguments: &[&str]) -> String {
     let output = lab
         .command(env!("CARGO_BIN_EXE_toolhost"))
         .current_dir(folder)
@@ -38,11 +38,11 @@ fn run_in(lab: &Lab, folder: &PathBuf, arguments: &[&str]) -> String {
     format!("exit {code}\n{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-fn file(lab: &Lab) -> String {
+pub(super) fn file(lab: &Lab) -> String {
     fs::read_to_string(lab.home().join("toolhost.toml")).unwrap_or_default()
 }
 
-fn has(printed: &str, expected: &[&str]) {
+pub(super) fn has(printed: &str, expected: &[&str]) {
     for expected in expected {
         assert!(printed.contains(expected), "lacks {expected}:\n{printed}");
     }

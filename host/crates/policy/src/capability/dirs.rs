@@ -229,7 +229,7 @@ const SYSTEM: [(&str, &str); 3] = [
     ("/dev", "devices"),
 ];
 /// Where the system has its programs and its configuration, which is anybody's to read.
-const PROGRAMS: [&str; 25] = [
+const PROGRAMS: [&str; 29] = [
     "/bin",
     "/boot",
     "/etc",
@@ -253,6 +253,10 @@ const PROGRAMS: [&str; 25] = [
     "/usr/local/lib64",
     "/usr/local/libexec",
     "/usr/local/sbin",
+    "/run/systemd",
+    "/var/lib/systemd",
+    "/var/spool/at",
+    "/var/spool/cron",
     "/private/etc",
     "/System",
 ];

@@ -66,7 +66,18 @@ fn the_hosts_own_folders_are_refused() {
     assert!(refused("/project/plugins/x", Access::Write));
     assert!(!refused("/project/src", Access::Write));
     assert!(refused("/proc/self", Access::Read) && refused("/dev", Access::Read));
-    for path in ["/", "/usr", "/usr/bin", "/usr/local", "/etc", "/etc/ssl", "/lib64", "/boot/x"] {
+    for path in [
+        "/",
+        "/usr",
+        "/usr/bin",
+        "/usr/local",
+        "/etc",
+        "/etc/ssl",
+        "/lib64",
+        "/boot/x",
+        "/var",
+        "/run",
+    ] {
         assert!(refused(path, Access::Write), "{path}");
     }
     for path in
