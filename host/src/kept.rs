@@ -15,8 +15,6 @@ use toolhost_wasm::{DirectoryRules, script};
 
 /// Entries of a folder of plugins that are looked at.
 const ENTRIES_MAX: usize = 10_000;
-/// Folders of a trusted project that are looked at for sources; one with more is kept as a whole.
-const FOLDERS_MAX: usize = 1_000;
 
 const GRANTED: &str = "plugins that were granted something or trusted";
 const LINKED: &str = "what a plugin is linked to";
@@ -48,7 +46,6 @@ pub(crate) fn keep(rules: &mut DirectoryRules, settings: &HostSettings, lock: &L
     }
     for project in &lock.projects {
         rules.keep(&project.folder.join(PLUGINS), OF_PROJECT, true);
-        sources(&project.folder).iter().for_each(|folder| rules.keep(folder, SOURCE, true));
     }
     let agreed = settings.state.as_deref().map(trust_store::sources).unwrap_or_default();
     agreed.iter().for_each(|source| rules.keep(source, SOURCE, true));
@@ -71,29 +68,4 @@ fn files(rules: &mut DirectoryRules, folder: &Path, id: &PluginId) {
     for path in entries.map(|entry| entry.path()).filter(is_it) {
         rules.keep(&path, GRANTED, true);
     }
-}
-
-/// The folders of a project that hold sources; the project's own, if it has too many to look at.
-fn sources(project: &Path) -> Vec<PathBuf> {
-    let (mut found, mut left, mut seen) = (Vec::new(), vec![project.to_owned()], 0);
-    while let Some(folder) = left.pop() {
-        seen += 1;
-        if seen > FOLDERS_MAX {
-            return vec![project.to_owned()];
-        }
-        if folder.join("Cargo.toml").is_file() || script::language(&folder).is_some() {
-            // With all below it.
-            found.push(folder);
-            continue;
-        }
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let below = entries.filter(|entry| {
-            let name = entry.file_name();
-            let is_skipped = name.as_encoded_bytes().starts_with(b".")
-                || ["node_modules", "target", "__pycache__"].iter().any(|known| name == *known);
-            !is_skipped && entry.file_type().is_ok_and(|kind| kind.is_dir())
-        });
-        left.extend(below.map(|entry| entry.path()));
-    }
-    found
 }

@@ -1,6 +1,7 @@
 //! What is named on the command line as the source of a plugin, and whether it may be built: building
 //! runs its author's code as this user, outside the sandbox.
 
+pub(super) mod of_project;
 mod parts;
 
 use std::ffi::OsStr;
@@ -9,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
+use super::grant::listed;
 use super::home::{CONFIG_FILE, Home, read_project};
 use super::new::BUILT_FROM;
 use super::ui::{self, Ui};
@@ -17,7 +19,7 @@ use toolhost_policy::capability::quoted;
 use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
 use toolhost_state::read::ReadScope;
-use toolhost_state::trust_store::{self, Consent, Lock, LockError};
+use toolhost_state::trust_store::{self, Consent, Lock};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
 
@@ -42,6 +44,9 @@ const OF_PROJECT: [&str; 11] = [
     ".fslckout",
     "_FOSSIL_",
 ];
+/// What is built with a source and is another's: how much of it is remembered, and how much is shown.
+const PARTS_REMEMBERED_MAX: usize = 100;
+const PARTS_SHOWN_MAX: usize = 5;
 /// Files with which a folder decides how cargo builds whatever lies below it.
 const OF_CARGO: [&str; 5] =
     [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain", MANIFEST];
@@ -94,29 +99,60 @@ pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Makes sure that somebody has agreed to run the code of this source's author, once for each: asks,
-/// unless `yes` answers. Not asked about is what `toolhost new` made, and what lies in a project that
-/// is trusted. The source is named without links.
+/// unless `yes` answers. Not asked about is what `toolhost new` made, and what lay in a project when it
+/// was trusted. The source is named without links.
 pub(super) fn may_build(ui: &Ui, home: &Home, source: &Path, yes: bool) -> Result<(), Failure> {
-    let failed = |error: LockError| Failure::usage(error.to_string());
-    let known = trust_store::consent(&home.state, source).map_err(failed)?;
+    let known = consent_to(home, source)?;
     let project = trusted_project(home, source);
-    let foreign = foreign_configuration(source, project.as_deref())
-        .map(|file| format!("{} has a say", file.display()))
-        .or_else(|| {
-            let part = foreign_part(home, source, project.as_deref())?;
-            Some(format!("that of {}, which is of another project", part.display()))
-        });
-    match (known, &project, &foreign) {
-        (Some(Consent::Agreed), ..) => return Ok(()),
-        (Some(Consent::Made), _, None) | (None, Some(_), None) => return Ok(()),
-        _ => {}
+    let files = foreign_configuration(source, project.as_deref());
+    let parts = foreign_parts(home, source, project.as_deref());
+    let foreign: Vec<PathBuf> = files.iter().chain(&parts).cloned().collect();
+    let mut new = Vec::new();
+    for path in foreign {
+        if !matches!(consent_to(home, &path)?, Some(Consent::Agreed | Consent::Part)) {
+            new.push(path);
+        }
     }
-    let by = foreign.map_or_else(String::new, |by| format!(", and {by}"));
+    let may = match (known, &project) {
+        (Some(Consent::Agreed | Consent::Made), _) => true,
+        (_, Some(project)) => of_project::is_of(&home.state, project, source),
+        _ => false,
+    };
+    if may && new.is_empty() {
+        return Ok(());
+    }
+    let (new_files, new_parts): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        new.iter().partition(|path| files.contains(path));
+    let mut by = String::new();
+    if !new_files.is_empty() {
+        let has = if new_files.len() == 1 { "has" } else { "have" };
+        by += &format!(", and {} {has} a say", shown(&new_files));
+    }
+    if !new_parts.is_empty() {
+        let are =
+            if new_parts.len() == 1 { "is of another project" } else { "are of other projects" };
+        by += &format!(", and that of {}, which {are}", shown(&new_parts));
+    }
     let what = format!(
         "building {} runs its author's code as you, outside the sandbox{by}",
         source.display()
     );
-    agree(ui, home, source, yes, (&what, "Build it?"))
+    agree(ui, home, source, yes, (&what, "Build it?"))?;
+    for part in new.iter().take(PARTS_REMEMBERED_MAX) {
+        remember(home, part, Consent::Part);
+    }
+    Ok(())
+}
+
+fn consent_to(home: &Home, source: &Path) -> Result<Option<Consent>, Failure> {
+    trust_store::consent(&home.state, source).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn shown(paths: &[&PathBuf]) -> String {
+    let texts = paths.iter().take(PARTS_SHOWN_MAX).map(|path| path.display().to_string());
+    let more = paths.len().saturating_sub(PARTS_SHOWN_MAX);
+    let more = (more > 0).then(|| format!("{more} more"));
+    listed(texts.chain(more), "and")
 }
 
 /// Makes sure that somebody has agreed that what is made of this script has what the plugin in whose
@@ -128,9 +164,10 @@ pub(super) fn may_have_grants(
     yes: bool,
     (words, grants): (&str, &[String]),
 ) -> Result<(), Failure> {
-    let failed = |error: LockError| Failure::usage(error.to_string());
-    let known = trust_store::consent(&home.state, source).map_err(failed)?;
-    if known.is_some() || trusted_project(home, source).is_some() {
+    let known = consent_to(home, source)?;
+    if matches!(known, Some(Consent::Agreed | Consent::Made))
+        || trusted_project(home, source).is_some()
+    {
         return Ok(());
     }
     let what = format!(
@@ -171,10 +208,14 @@ fn agree(
                 .hint("look at it; to build it, add `--yes`"));
         }
     }
-    if let Err(error) = trust_store::record_consent(&home.state, source, Consent::Agreed) {
+    remember(home, source, Consent::Agreed);
+    Ok(())
+}
+
+fn remember(home: &Home, path: &Path, by: Consent) {
+    if let Err(error) = trust_store::record_consent(&home.state, path, by) {
         ui::error_line(&format!("warning: you will be asked again: {error}"));
     }
-    Ok(())
 }
 
 /// The trusted project that a file or folder lies in: its folder, if its `toolhost.toml` is what was
@@ -208,9 +249,9 @@ fn is_border(folder: &Path) -> bool {
     OF_PROJECT.into_iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
 }
 
-/// A folder that is built with a source, and belongs neither to its trusted project nor to itself, nor
+/// The folders that are built with a source, and belong neither to its trusted project nor to itself, nor
 /// to toolhost.
-fn foreign_part(home: &Home, source: &Path, project: Option<&Path>) -> Option<PathBuf> {
+fn foreign_parts(home: &Home, source: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     let lock = known_projects(home);
     let places = home.building().sdks.into_iter().chain([PathBuf::from(BUILT_FROM)]);
     let places: Vec<PathBuf> = places.filter_map(|path| fs::canonicalize(path).ok()).collect();
@@ -227,13 +268,13 @@ fn foreign_part(home: &Home, source: &Path, project: Option<&Path>) -> Option<Pa
     parts::foreign(source, &is_own)
 }
 
-/// A file around a source by which somebody else has a say in how cargo builds it: in a folder above
+/// The files around a source by which somebody else has a say in how cargo builds it: in a folder above
 /// it that is neither of the trusted project, nor this user's home or above, nor what toolhost itself
 /// is built from. So has a package above, of whose workspace the source may be a member, unless the
 /// source is in one of its own.
-fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBuf> {
+fn foreign_configuration(source: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     if !source.join(MANIFEST).is_file() {
-        return None;
+        return Vec::new();
     }
     let own = [super::home::variable("HOME").map(PathBuf::from), Some(PathBuf::from(BUILT_FROM))];
     let own: Vec<PathBuf> =
@@ -251,7 +292,8 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
     let files = above.flat_map(|folder| OF_CARGO.map(|name| folder.join(name)));
     files
         .filter(|file| !(has_workspace && file.ends_with(MANIFEST)))
-        .find(|file| fs::symlink_metadata(file).is_ok())
+        .filter(|file| fs::symlink_metadata(file).is_ok())
+        .collect()
 }
 
 /// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,

@@ -12,6 +12,7 @@ use super::decide::{decide, unusable};
 use super::failure::Failure;
 use super::grant::read_id;
 use super::home::{CONFIG_FILE, Home, PROJECT_PLUGINS, read_project};
+use super::source;
 use super::ui::Ui;
 use super::{Global, loaded_anew};
 use toolhost::HostSettings;
@@ -335,6 +336,7 @@ async fn project(
         books.lock().trust_project(record);
         Ok(())
     })?;
+    source::of_project::record(&home.state, folder);
     let plugins = trusted.iter().map(|Trusted { source, digest, .. }| {
         (source.to_string(), source.folder().map(Path::to_owned), digest.clone())
     });

@@ -1,5 +1,6 @@
 //! What may be built, and who is asked: building runs the code of a source's author as this user.
 
+mod later;
 mod parts;
 
 use std::fs;
@@ -199,8 +200,10 @@ fn a_clone_within_a_trusted_project_is_a_strangers() {
         assert!(said.contains("clone/sdk/rust is not taken"), "{mark}: {said}");
         fs::remove_file(clone.join(mark)).expect("removed");
     }
-    // Without a mark of its own it is a part of the project.
+    // Without a mark of its own it is a part of the project, once that is trusted with it.
     assert!(!new("of-none").contains("is not taken"));
+    assert_eq!(run(&lab, &["build", "./clone/json"]).0, 3);
+    assert_eq!(run(&lab, &["trust", ".", "--yes"]).0, 0);
     run(&lab, &["build", "./clone/json"]);
     assert!(ran(&lab, "clone/json"));
 }

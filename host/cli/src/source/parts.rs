@@ -12,22 +12,23 @@ use toolhost_state::read::ReadScope;
 /// Packages that are looked at; of more, nobody can tell whose they are.
 const PARTS_MAX: usize = 1_000;
 
-/// The first folder that is built with a source, and is not its author's: `is_own` tells that of a folder
+/// The folders that are built with a source and are not its author's: `is_own` tells that of a folder
 /// without links.
-pub(super) fn foreign(source: &Path, is_own: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+pub(super) fn foreign(source: &Path, is_own: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let has_workspace = |folder: &Path| config::has_workspace(&manifest(folder), true);
     let mut left: Vec<PathBuf> = vec![source.to_owned()];
     if !has_workspace(source) {
         let around = source.ancestors().skip(1).filter(|folder| is_own(folder));
         left.extend(around.filter(|folder| has_workspace(folder)).map(Path::to_owned));
     }
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut foreign) = (BTreeSet::new(), Vec::new());
     while let Some(folder) = left.pop() {
         if !seen.insert(folder.clone()) {
             continue;
         }
         if seen.len() > PARTS_MAX {
-            return Some(folder);
+            foreign.push(folder);
+            break;
         }
         let named = config::named_by_manifest(&manifest(&folder));
         let paths = named.paths.iter().map(|path| folder.join(path));
@@ -38,13 +39,13 @@ pub(super) fn foreign(source: &Path, is_own: &dyn Fn(&Path) -> bool) -> Option<P
                 (true, Some(above)) => above.to_owned(),
                 _ => real,
             };
-            if !is_own(&real) {
-                return Some(real);
+            if !is_own(&real) && !foreign.contains(&real) {
+                foreign.push(real.clone());
             }
             left.push(real);
         }
     }
-    None
+    foreign
 }
 
 fn manifest(folder: &Path) -> String {

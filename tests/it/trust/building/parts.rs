@@ -8,7 +8,7 @@ use super::{run, stranger};
 use crate::support::Lab;
 
 /// A trusted project with the package `mine`, whose manifest says more.
-fn trusted(more: &str) -> Lab {
+pub(super) fn trusted(more: &str) -> Lab {
     let lab = Lab::new();
     stranger(&lab.work().join("mine"));
     say(&lab, more);
@@ -17,14 +17,14 @@ fn trusted(more: &str) -> Lab {
     lab
 }
 
-fn say(lab: &Lab, more: &str) {
+pub(super) fn say(lab: &Lab, more: &str) {
     let manifest = format!(
         "[package]\nname = \"json\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n{more}\n"
     );
     fs::write(lab.work().join("mine/Cargo.toml"), manifest).expect("written");
 }
 
-fn package(folder: &Path, name: &str) {
+pub(super) fn package(folder: &Path, name: &str) {
     fs::create_dir_all(folder.join("src")).expect("made");
     fs::write(folder.join("src/lib.rs"), "").expect("written");
     fs::write(folder.join("build.rs"), "fn main() { std::fs::write(\"ran\", \"\").unwrap(); }\n")

@@ -1,5 +1,5 @@
 //! Sources of plugins whose author's code may run here to build them: those that `toolhost new` made,
-//! and those of which somebody has said so.
+//! those of which somebody has said so, with what is built with them, and those of trusted projects.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -40,6 +40,10 @@ pub enum Consent {
     Made,
     /// Somebody said so.
     Agreed,
+    /// It lay in a project when that was trusted, and may be built as long as the project is.
+    Project,
+    /// Somebody agreed to a build that it is part of. That is no word on a build of its own.
+    Part,
 }
 
 /// Why a source, named without links, may be built; none if nobody has said so.
@@ -68,6 +72,16 @@ pub fn sources(state: &Path) -> Vec<PathBuf> {
 pub fn record_consent(state: &Path, source: &Path, by: Consent) -> Result<(), LockError> {
     let Some(which) = which(source) else { return Ok(()) };
     rewrite(state, SOURCES, |known: &mut Sources| {
+        // What may be built by itself is no less for being part of something.
+        let is_less = |known: &KnownPath| match by {
+            Consent::Made | Consent::Agreed => false,
+            Consent::Project => matches!(known.by, Consent::Made | Consent::Agreed),
+            Consent::Part => true,
+        };
+        let mut same = known.sources.iter().filter(|known| known.path == source);
+        if same.any(|known| known.which == which && is_less(known)) {
+            return;
+        }
         known.sources.retain(|known| known.path != source);
         known.sources.push(KnownPath { path: source.to_owned(), which, by });
         let over = known.sources.len().saturating_sub(SOURCES_MAX);
