@@ -16,9 +16,10 @@ use toolhost_wasm::digest;
 
 use crate::bare::Bare;
 use crate::guests::Guests;
+use crate::sessions;
 use crate::table::{Table, in_turns, time};
 
-const ARGUMENTS: &str =
+pub(crate) const ARGUMENTS: &str =
     r#"{"text": "a text of some length, so that the arguments have 75 bytes."}"#;
 
 async fn call(host: &Host, tool: &str, arguments: &str, dirs: &[String]) {
@@ -44,7 +45,8 @@ pub(crate) async fn run(table: &mut Table, guests: &Guests) -> Arc<Host> {
     )
     .await;
     let alone = table.row("call: wasmtime alone", &mut alone, None);
-    table.row("call: through the library", &mut library, Some((alone, 1.5)));
+    let library = table.row("call: through the library", &mut library, Some((alone, 1.25)));
+    sessions::run(table, guests, library).await;
 
     with_a_directory(table, guests, &host).await;
     with_unused_grants(table, guests).await;

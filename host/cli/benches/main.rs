@@ -1,7 +1,7 @@
 //! What the host costs, against wasmtime alone: calls, loads, limits, the registry, redaction,
 //! stores, the audit log, reloads. One table, one run.
 //!
-//! `make bench` runs it; `cargo bench -p toolhost -- kv` runs the part of this name alone. It
+//! `make bench` runs it; `cargo bench -p toolhost-cli -- kv` runs the part of this name alone. It
 //! asserts nothing: a budget that is not kept is printed as OVER.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -17,6 +17,7 @@ mod loads;
 mod redact;
 mod registry;
 mod reload;
+mod sessions;
 mod table;
 
 /// As in the program.

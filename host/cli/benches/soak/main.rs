@@ -1,6 +1,6 @@
 //! Long runs that do not belong in CI, each by its name: `make soak` runs all of them.
 //!
-//! `cargo bench -p toolhost --bench soak -- run=mixed minutes=10 rate=2000 seed=1
+//! `cargo bench -p toolhost-cli --bench soak -- run=mixed minutes=10 rate=2000 seed=1
 //! hostile=panics,floods_the_log` sets all there is to set; without the last, every hostile tool
 //! takes part. `-- run=reloads reloads=10000 rate=2000 seed=1` is another one, and `-- run=many
 //! plugins=1000 busy=4` the third. A run prints what it measured, and ends with exit code 1 and one sentence for each
