@@ -80,8 +80,10 @@ pub fn ignored(path: &Path) -> Option<String> {
         Ok(entries) => entries,
         Err(why) => return Some(why),
     };
-    let mut names = entries.flatten().take(LOOKED_AT_MAX).map(|entry| entry.path());
-    names.any(|path| is_module(&path) && !path.is_dir()).then(|| {
+    let mut entries = entries.flatten().take(LOOKED_AT_MAX);
+    // A link is not followed: it may lead out of the project.
+    let is_file = |kind: fs::FileType| !kind.is_dir();
+    entries.any(|entry| is_module(&entry.path()) && entry.file_type().is_ok_and(is_file)).then(|| {
         format!(
             "a folder without a main file; name the one that has the tools {MAIN}.py, {MAIN}.js, {MAIN}.mjs or {MAIN}.ts"
         )
