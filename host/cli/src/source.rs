@@ -4,6 +4,7 @@
 mod parts;
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::read::ReadScope;
+use toolhost_state::read::{self, FileProblem, ReadError, ReadScope};
 use toolhost_state::trust_store::{self, Consent, Lock, LockError};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -27,21 +28,6 @@ const EXTENSIONS: [&str; 5] = ["wasm", "py", "js", "mjs", "ts"];
 const MANIFEST: &str = "Cargo.toml";
 /// Bytes of it that are read.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
-/// What the folder of a project has: the file that says what plugins may, or what a repository is known by
-/// (Fossil has one of two files there).
-const OF_PROJECT: [&str; 11] = [
-    CONFIG_FILE,
-    ".git",
-    ".hg",
-    ".jj",
-    ".svn",
-    ".bzr",
-    "_darcs",
-    ".pijul",
-    "CVS",
-    ".fslckout",
-    "_FOSSIL_",
-];
 /// Files with which a folder decides how cargo builds whatever lies below it.
 const OF_CARGO: [&str; 5] =
     [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain", MANIFEST];
@@ -76,20 +62,36 @@ pub(super) fn read(given: &Path) -> Result<&Path, Failure> {
         .hint(hint(given).unwrap_or_else(|| format!("name its folder or file, such as ./{shown}"))))
 }
 
-/// Where a source really lies. What a script says is shown and copied, so a link out of the project it
+/// Makes sure that no stranger's link leads what is named out of the project that the link lies in, before
+/// anything there is looked at.
+pub(super) fn stays_in_project(home: &Home, named: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::usage(format!("{}: {error}", named.display()));
+    let own = [&home.bundled, &home.plugins];
+    let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
+    // `.` and `..` are no links.
+    let place = match named.file_name() {
+        Some(_) => Some(folder::place_of(&own, named).map_err(failed)?),
+        None => ReadScope::of_links(&home.folders(), named).map_err(failed)?,
+    };
+    stays(place.as_ref(), named)
+}
+
+fn stays(place: Option<&ReadScope>, named: &Path) -> Result<(), Failure> {
+    match place.map(|place| place.real(named)) {
+        Some(Err(error @ ReadError { problem: FileProblem::LeadsOut, .. })) => {
+            Err(Failure::usage(error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a source really lies. What it says is shown, copied and built, so a link out of the project it
 /// lies in leads to none, as with `toolhost inspect`.
 pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
     let failed = |error: io::Error| Failure::usage(format!("{}: {error}", named.display()));
-    let whole = script::whole(named);
-    let real = fs::canonicalize(&whole).map_err(failed)?;
-    let is_script = !real.join(MANIFEST).is_file() && script::language(&real).is_some();
-    // `.` and `..` are no links.
-    if is_script && whole.file_name().is_some() {
-        let own = [&home.bundled, &home.plugins];
-        let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
-        let place = folder::place_of(&own, &whole).map_err(failed)?;
-        place.real(&whole).map_err(|error| Failure::usage(error.to_string()))?;
-    }
+    stays_in_project(home, named)?;
+    let real = fs::canonicalize(script::whole(named)).map_err(failed)?;
+    stays(Some(&ReadScope::of_folder(&real)), &real.join(MANIFEST))?;
     Ok(script::whole(&real))
 }
 
@@ -147,8 +149,9 @@ pub(super) fn may_write(out: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let folder = Folder { path: out.to_owned(), origin: Origin::Project };
-    let place = folder.place().map(drop);
-    place.map_err(|error| Failure::usage(format!("{}: {error}", out.display())))
+    let failed = |error: &dyn Display| Failure::usage(format!("{}: {error}", out.display()));
+    let place = folder.place().map_err(|error| failed(&error))?;
+    place.real(out).map(drop).map_err(|error| failed(&error.problem))
 }
 
 fn agree(
@@ -205,7 +208,7 @@ fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {
 
 /// Tells whether a project begins at a folder, whoever trusts it.
 fn is_border(folder: &Path) -> bool {
-    OF_PROJECT.into_iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+    read::is_project(folder)
 }
 
 /// A folder that is built with a source, and belongs neither to its trusted project nor to itself, nor
@@ -224,13 +227,15 @@ fn foreign_part(home: &Home, source: &Path, project: Option<&Path>) -> Option<Pa
                 }
             }
     };
-    parts::foreign(source, &is_own)
+    let own = project.unwrap_or(source).to_owned();
+    let folders: Vec<PathBuf> = places.iter().cloned().chain([own]).collect();
+    parts::foreign(source, &folders, &is_own)
 }
 
 /// A file around a source by which somebody else has a say in how cargo builds it: in a folder above
 /// it that is neither of the trusted project, nor this user's home or above, nor what toolhost itself
-/// is built from. So has a package above, of whose workspace the source may be a member, unless the
-/// source is in one of its own.
+/// is built from. So has a package above, of whose workspace the source may be a member, unless cargo looks no
+/// further: the source is in a workspace of its own, which leaves nothing out but itself.
 fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBuf> {
     if !source.join(MANIFEST).is_file() {
         return None;
@@ -246,7 +251,11 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
         *folder == source || project.is_some_and(|project| folder.starts_with(project))
     };
     let mut around = source.ancestors().take_while(is_of_it);
-    let has_workspace = around.any(|folder| is_workspace(&folder.join(MANIFEST), folder == source));
+    // Of one that cannot be read nobody knows.
+    let is_workspace = |folder: &Path| {
+        manifest(folder).is_ok_and(|text| config::has_workspace(&text, folder == source))
+    };
+    let has_workspace = around.any(is_workspace);
     let above = source.ancestors().skip(1).filter(is_foreign);
     let files = above.flat_map(|folder| OF_CARGO.map(|name| folder.join(name)));
     files
@@ -254,11 +263,14 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Option<PathBu
         .find(|file| fs::symlink_metadata(file).is_ok())
 }
 
-/// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,
-/// and leaves nothing out of it but itself.
-fn is_workspace(manifest: &Path, is_own: bool) -> bool {
-    let text = ReadScope::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
-    config::has_workspace(&text, is_own)
+/// The manifest in a folder without links; nothing, if there is none. It is read as every file of a
+/// project is.
+fn manifest(folder: &Path) -> Result<String, ReadError> {
+    let text = ReadScope::of_folder(folder).text(&folder.join(MANIFEST), MANIFEST_BYTES_MAX);
+    match text {
+        Err(ReadError { problem: FileProblem::Absent(_), .. }) => Ok(String::new()),
+        read => read,
+    }
 }
 
 #[cfg(test)]
