@@ -26,8 +26,7 @@ pub struct Granted {
 impl Granted {
     pub(crate) fn new(settings: &HostSettings, remembered: &Remembered) -> Granted {
         let folders = settings.folders.iter();
-        let folders: Vec<PathBuf> =
-            folders.filter_map(|folder| std::fs::canonicalize(&folder.path).ok()).collect();
+        let folders: Vec<PathBuf> = folders.filter_map(|folder| folder.real().ok()).collect();
         Granted {
             directories: reload::directories(&settings.config, remembered, &folders),
             working: settings.directories.working.clone(),

@@ -157,9 +157,11 @@ fn said(
 
 fn candidate(path: &Path, settings: &HostSettings) -> Result<Candidate, InspectError> {
     let path = folder::whole(&settings.folders, path);
-    let stem = script::stem(&path);
     let place = folder::place_of(&settings.folders, &path);
     let place = place.map_err(|error| LoadError::Unreadable(error.to_string()))?;
+    // Before anything is asked of what lies there.
+    place.real(&path).map_err(LoadError::from)?;
+    let stem = script::stem(&path);
     Ok(Candidate {
         place,
         id: PluginId::from_stem(&stem).unwrap_or_else(|_| PluginId::of_any(&stem)),

@@ -23,7 +23,7 @@ use toolhost_sources::folder;
 use toolhost_sources::reload;
 use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::LockError;
-use toolhost_wasm::Candidate;
+use toolhost_wasm::{Candidate, script};
 
 /// Main files of a plugin that is a folder of scripts.
 const MAIN_FILES: [&str; 4] = ["plugin.py", "plugin.js", "plugin.mjs", "plugin.ts"];
@@ -122,6 +122,7 @@ async fn targets(
 ) -> Result<Vec<CheckTarget>, Failure> {
     let named = Path::new(&given.plugin);
     if source::is_path(named) {
+        source::stays_in_project(home, named)?;
         let path = &folder::whole(&settings.folders, named);
         if path.is_dir() {
             return folder(ui, home, path, (settings, given.yes)).await;
@@ -165,7 +166,7 @@ async fn folder(
     (settings, yes): (&HostSettings, bool),
 ) -> Result<Vec<CheckTarget>, Failure> {
     let real = source::real(home, folder)?;
-    if MAIN_FILES.iter().any(|file| folder.join(file).is_file()) {
+    if script::language(&real).is_some() {
         let name = folder.display().to_string();
         return Ok(vec![CheckTarget {
             name,

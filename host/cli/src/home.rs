@@ -21,7 +21,7 @@ use toolhost_author::Places;
 use toolhost_core::tool::Origin;
 use toolhost_egress::EgressSettings;
 use toolhost_policy::capability::{Grants, SecretGrant, VariableGrant, Variables};
-use toolhost_sources::folder::Folder;
+use toolhost_sources::folder::{Folder, FolderError};
 use toolhost_sources::reload::Renewed;
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::{self, Config};
@@ -402,8 +402,14 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-/// A folder that was named must be there.
-fn checked_folder(folder: &Path) -> Result<PathBuf, Failure> {
+/// A folder that was named must be there. One that leads out of its project is not looked at; the host
+/// says so.
+fn checked_folder(path: &Path) -> Result<PathBuf, Failure> {
+    let folder = Folder { path: path.to_owned(), origin: Origin::Project };
+    if let Err(FolderError::LeadsOut(_)) = folder.place() {
+        return Ok(folder.path);
+    }
+    let folder = path;
     match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => Ok(folder.to_owned()),
         Ok(_) => Err(Failure::usage(format!("{} is not a folder", folder.display())).hint(

@@ -110,16 +110,17 @@ pub(super) fn stays_in_project(
 ) -> Result<(), Failure> {
     let own = home.map(Home::folders).unwrap_or_default();
     // Of the way to what is to be made there.
-    let leads_out = ReadScope::of_links(&own, &into.join("new"));
+    let made = into.join("new");
+    let leads_out = ReadScope::of_links(&own, &made);
     let leads_out = leads_out.map_err(|error| Failure::usage(error.to_string()))?;
-    if leads_out.is_none() {
-        return Ok(());
-    }
+    let Some(project) = leads_out else { return Ok(()) };
     let shown = text::one_line(&into.display().to_string());
     let failure = Failure::usage(format!(
         "{shown} leads out of its project by a link, so nothing is made there"
     ));
-    Err(match fs::canonicalize(into).ok().as_deref().and_then(reload::typed) {
+    let outside = project.outside(&made);
+    let outside = outside.as_deref().and_then(Path::parent);
+    Err(match outside.and_then(reload::typed) {
         Some(real) => failure.hint(format!("if that folder is meant, name it: `{flag} {real}`")),
         None => failure,
     })
@@ -138,10 +139,20 @@ impl Surroundings {
         let into = std::path::absolute(&given.dir).unwrap_or_else(|_| given.dir.clone());
         let there = into.ancestors().find_map(|folder| fs::canonicalize(folder).ok());
         let there = there.unwrap_or_default();
-        // Where links lead, which may be out of the project.
-        let sdk = |folder: &Path| fs::canonicalize(folder.join(given.lang.sdk_folder())).ok();
-        let Some(sdk) = there.ancestors().find_map(sdk) else {
-            return Surroundings { trusted: None, passed_over: None };
+        // Where links lead; out of the project, that is not looked at.
+        let sdk = |folder: &Path| {
+            let sdk = folder.join(given.lang.sdk_folder());
+            match ReadScope::of_links(&[], &sdk.join("new")).ok()? {
+                Some(project) => Some(Err(project.outside(&sdk)?)),
+                None => fs::canonicalize(sdk).ok().map(Ok),
+            }
+        };
+        let sdk = match there.ancestors().find_map(sdk) {
+            Some(Ok(sdk)) => sdk,
+            Some(Err(outside)) => {
+                return Surroundings { trusted: None, passed_over: Some(outside) };
+            }
+            None => return Surroundings { trusted: None, passed_over: None },
         };
         let known = fs::canonicalize(Path::new(BUILT_FROM).join(given.lang.sdk_folder()));
         if home.is_some_and(|home| source::trusted_project(home, &sdk).is_some()) {

@@ -5,6 +5,7 @@ pub(super) mod of_project;
 mod parts;
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use toolhost_core::tool::Origin;
 use toolhost_policy::capability::quoted;
 use toolhost_sources::folder::{self, Folder};
 use toolhost_state::config;
-use toolhost_state::read::ReadScope;
+use toolhost_state::read::{self, FileProblem, ReadError, ReadScope};
 use toolhost_state::trust_store::{self, Consent, Lock};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -29,24 +30,8 @@ const EXTENSIONS: [&str; 5] = ["wasm", "py", "js", "mjs", "ts"];
 const MANIFEST: &str = "Cargo.toml";
 /// Bytes of it that are read.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
-/// What the folder of a project has: the file that says what plugins may, or what a repository is known by
-/// (Fossil has one of two files there).
-const OF_PROJECT: [&str; 11] = [
-    CONFIG_FILE,
-    ".git",
-    ".hg",
-    ".jj",
-    ".svn",
-    ".bzr",
-    "_darcs",
-    ".pijul",
-    "CVS",
-    ".fslckout",
-    "_FOSSIL_",
-];
-/// What is built with a source and is another's: how much of it is remembered, and how much is shown.
-const PARTS_REMEMBERED_MAX: usize = 100;
-const PARTS_SHOWN_MAX: usize = 5;
+/// Times that somebody is asked about one build, each naming what else is built with it.
+const QUESTIONS_MAX: usize = 50;
 /// Files with which a folder decides how cargo builds whatever lies below it.
 const OF_CARGO: [&str; 5] =
     [".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain", MANIFEST];
@@ -81,78 +66,92 @@ pub(super) fn read(given: &Path) -> Result<&Path, Failure> {
         .hint(hint(given).unwrap_or_else(|| format!("name its folder or file, such as ./{shown}"))))
 }
 
-/// Where a source really lies. What a script says is shown and copied, so a link out of the project it
+/// Makes sure that no stranger's link leads what is named out of the project that the link lies in, before
+/// anything there is looked at.
+pub(super) fn stays_in_project(home: &Home, named: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::usage(format!("{}: {error}", named.display()));
+    let own = [&home.bundled, &home.plugins];
+    let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
+    // `.` and `..` are no links.
+    let place = match named.file_name() {
+        Some(_) => Some(folder::place_of(&own, named).map_err(failed)?),
+        None => ReadScope::of_links(&home.folders(), named).map_err(failed)?,
+    };
+    stays(place.as_ref(), named)
+}
+
+fn stays(place: Option<&ReadScope>, named: &Path) -> Result<(), Failure> {
+    match place.map(|place| place.real(named)) {
+        Some(Err(error @ ReadError { problem: FileProblem::LeadsOut, .. })) => {
+            Err(Failure::usage(error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a source really lies. What it says is shown, copied and built, so a link out of the project it
 /// lies in leads to none, as with `toolhost inspect`.
 pub(super) fn real(home: &Home, named: &Path) -> Result<PathBuf, Failure> {
     let failed = |error: io::Error| Failure::usage(format!("{}: {error}", named.display()));
-    let whole = script::whole(named);
-    let real = fs::canonicalize(&whole).map_err(failed)?;
-    let is_script = !real.join(MANIFEST).is_file() && script::language(&real).is_some();
-    // `.` and `..` are no links.
-    if is_script && whole.file_name().is_some() {
-        let own = [&home.bundled, &home.plugins];
-        let own = own.map(|path| Folder { path: path.clone(), origin: Origin::User });
-        let place = folder::place_of(&own, &whole).map_err(failed)?;
-        place.real(&whole).map_err(|error| Failure::usage(error.to_string()))?;
-    }
+    stays_in_project(home, named)?;
+    let real = fs::canonicalize(script::whole(named)).map_err(failed)?;
+    stays(Some(&ReadScope::of_folder(&real)), &real.join(MANIFEST))?;
     Ok(script::whole(&real))
 }
 
 /// Makes sure that somebody has agreed to run the code of this source's author, once for each: asks,
 /// unless `yes` answers. Not asked about is what `toolhost new` made, and what lay in a project when it
 /// was trusted. The source is named without links.
+///
+/// What is built with it and is another's is asked about before it is looked at: so it may take a few
+/// questions until all of it is known.
 pub(super) fn may_build(ui: &Ui, home: &Home, source: &Path, yes: bool) -> Result<(), Failure> {
-    let known = consent_to(home, source)?;
     let project = trusted_project(home, source);
-    let files = foreign_configuration(source, project.as_deref());
-    let parts = foreign_parts(home, source, project.as_deref());
-    let foreign: Vec<PathBuf> = files.iter().chain(&parts).cloned().collect();
-    let mut new = Vec::new();
-    for path in foreign {
-        if !matches!(consent_to(home, &path)?, Some(Consent::Agreed | Consent::Part)) {
-            new.push(path);
-        }
-    }
-    let may = match (known, &project) {
+    let project = project.as_deref();
+    let mut may = match (consent_to(home, source)?, project) {
         (Some(Consent::Agreed | Consent::Made), _) => true,
         (_, Some(project)) => of_project::is_of(&home.state, project, source),
         _ => false,
     };
-    if may && new.is_empty() {
-        return Ok(());
+    let mut agreed = trust_store::agreed(&home.state);
+    for _ in 0..QUESTIONS_MAX {
+        let mut files = foreign_configuration(source, project);
+        files.retain(|file| !agreed.contains(file));
+        let part = foreign_part(home, source, project, &agreed);
+        let part = part.filter(|part| !agreed.contains(part));
+        if may && files.is_empty() && part.is_none() {
+            return Ok(());
+        }
+        let mut by = String::new();
+        if !files.is_empty() {
+            let has = if files.len() == 1 { "has" } else { "have" };
+            let files = files.iter().map(|file| file.display().to_string());
+            by += &format!(", and {} {has} a say", listed(files, "and"));
+        }
+        if let Some(part) = &part {
+            let part = part.display();
+            by += &format!(", and that of {part}, which is of another project");
+        }
+        let what = format!(
+            "building {} runs its author's code as you, outside the sandbox{by}",
+            source.display()
+        );
+        agree(ui, home, source, yes, (&what, "Build it?"))?;
+        may = true;
+        for path in files.into_iter().chain(part) {
+            remember(home, &path, Consent::Part);
+            agreed.push(path);
+        }
     }
-    let (new_files, new_parts): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        new.iter().partition(|path| files.contains(path));
-    let mut by = String::new();
-    if !new_files.is_empty() {
-        let has = if new_files.len() == 1 { "has" } else { "have" };
-        by += &format!(", and {} {has} a say", shown(&new_files));
-    }
-    if !new_parts.is_empty() {
-        let are =
-            if new_parts.len() == 1 { "is of another project" } else { "are of other projects" };
-        by += &format!(", and that of {}, which {are}", shown(&new_parts));
-    }
-    let what = format!(
-        "building {} runs its author's code as you, outside the sandbox{by}",
+    Err(Failure::rejected(format!(
+        "more than {QUESTIONS_MAX} folders of other projects are built with {}",
         source.display()
-    );
-    agree(ui, home, source, yes, (&what, "Build it?"))?;
-    for part in new.iter().take(PARTS_REMEMBERED_MAX) {
-        remember(home, part, Consent::Part);
-    }
-    Ok(())
+    ))
+    .hint("those before are remembered: run the same command again"))
 }
 
 fn consent_to(home: &Home, source: &Path) -> Result<Option<Consent>, Failure> {
     trust_store::consent(&home.state, source).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn shown(paths: &[&PathBuf]) -> String {
-    let texts = paths.iter().take(PARTS_SHOWN_MAX).map(|path| path.display().to_string());
-    let more = paths.len().saturating_sub(PARTS_SHOWN_MAX);
-    let more = (more > 0).then(|| format!("{more} more"));
-    listed(texts.chain(more), "and")
 }
 
 /// Makes sure that somebody has agreed that what is made of this script has what the plugin in whose
@@ -184,8 +183,9 @@ pub(super) fn may_write(out: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let folder = Folder { path: out.to_owned(), origin: Origin::Project };
-    let place = folder.place().map(drop);
-    place.map_err(|error| Failure::usage(format!("{}: {error}", out.display())))
+    let failed = |error: &dyn Display| Failure::usage(format!("{}: {error}", out.display()));
+    let place = folder.place().map_err(|error| failed(&error))?;
+    place.real(out).map(drop).map_err(|error| failed(&error.problem))
 }
 
 fn agree(
@@ -246,17 +246,22 @@ fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {
 
 /// Tells whether a project begins at a folder, whoever trusts it.
 fn is_border(folder: &Path) -> bool {
-    OF_PROJECT.into_iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+    read::is_project(folder)
 }
 
-/// The folders that are built with a source, and belong neither to its trusted project nor to itself, nor
-/// to toolhost.
-fn foreign_parts(home: &Home, source: &Path, project: Option<&Path>) -> Vec<PathBuf> {
+/// A folder that is built with a source, and belongs neither to its trusted project nor to itself, nor
+/// to toolhost, nor to what was agreed to.
+fn foreign_part(
+    home: &Home,
+    source: &Path,
+    project: Option<&Path>,
+    agreed: &[PathBuf],
+) -> Option<PathBuf> {
     let lock = known_projects(home);
     let places = home.building().sdks.into_iter().chain([PathBuf::from(BUILT_FROM)]);
     let places: Vec<PathBuf> = places.filter_map(|path| fs::canonicalize(path).ok()).collect();
     let is_own = |folder: &Path| {
-        places.iter().any(|place| folder.starts_with(place))
+        places.iter().chain(agreed).any(|place| folder.starts_with(place))
             || match project {
                 Some(project) => trusted_project_of(&lock, folder).as_deref() == Some(project),
                 None => {
@@ -265,13 +270,15 @@ fn foreign_parts(home: &Home, source: &Path, project: Option<&Path>) -> Vec<Path
                 }
             }
     };
-    parts::foreign(source, &is_own)
+    let own = project.unwrap_or(source).to_owned();
+    let folders: Vec<PathBuf> = places.iter().chain(agreed).cloned().chain([own]).collect();
+    parts::foreign(source, &folders, &is_own)
 }
 
 /// The files around a source by which somebody else has a say in how cargo builds it: in a folder above
 /// it that is neither of the trusted project, nor this user's home or above, nor what toolhost itself
-/// is built from. So has a package above, of whose workspace the source may be a member, unless the
-/// source is in one of its own.
+/// is built from. So has a package above, of whose workspace the source may be a member, unless cargo looks no
+/// further: the source is in a workspace of its own, which leaves nothing out but itself.
 fn foreign_configuration(source: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     if !source.join(MANIFEST).is_file() {
         return Vec::new();
@@ -287,7 +294,11 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Vec<PathBuf> 
         *folder == source || project.is_some_and(|project| folder.starts_with(project))
     };
     let mut around = source.ancestors().take_while(is_of_it);
-    let has_workspace = around.any(|folder| is_workspace(&folder.join(MANIFEST), folder == source));
+    // Of one that cannot be read nobody knows.
+    let is_workspace = |folder: &Path| {
+        manifest(folder).is_ok_and(|text| config::has_workspace(&text, folder == source))
+    };
+    let has_workspace = around.any(is_workspace);
     let above = source.ancestors().skip(1).filter(is_foreign);
     let files = above.flat_map(|folder| OF_CARGO.map(|name| folder.join(name)));
     files
@@ -296,11 +307,14 @@ fn foreign_configuration(source: &Path, project: Option<&Path>) -> Vec<PathBuf> 
         .collect()
 }
 
-/// Tells whether cargo looks no further for the workspace of a package below: this manifest has one,
-/// and leaves nothing out of it but itself.
-fn is_workspace(manifest: &Path, is_own: bool) -> bool {
-    let text = ReadScope::Own.text(manifest, MANIFEST_BYTES_MAX).unwrap_or_default();
-    config::has_workspace(&text, is_own)
+/// The manifest in a folder without links; nothing, if there is none. It is read as every file of a
+/// project is.
+fn manifest(folder: &Path) -> Result<String, ReadError> {
+    let text = ReadScope::of_folder(folder).text(&folder.join(MANIFEST), MANIFEST_BYTES_MAX);
+    match text {
+        Err(ReadError { problem: FileProblem::Absent(_), .. }) => Ok(String::new()),
+        read => read,
+    }
 }
 
 #[cfg(test)]

@@ -53,9 +53,7 @@ pub(super) async fn in_place(
         return Ok(Some(OwnSource { path, before: None }));
     };
     let mut settings = home.settings(global)?;
-    settings
-        .folders
-        .retain(|folder| std::fs::canonicalize(&folder.path).is_ok_and(|real| real == work.out()));
+    settings.folders.retain(|folder| folder.real().is_ok_and(|real| real == work.out()));
     let digest = host::digest(&path, &settings).await;
     let digest = digest.map_err(|error| Failure::inspect(&path.display().to_string(), &error))?;
     if *digest != *there.trusted

@@ -13,7 +13,8 @@ use super::super::ui::Ui;
 use super::source_folders;
 use toolhost::Host;
 use toolhost_author::{self as author, BuildError, BuildRequest};
-use toolhost_core::tool::{PluginId, SourceId};
+use toolhost_core::tool::{Origin, PluginId, SourceId};
+use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::SourceStatus;
 use toolhost_wasm::script::{self, Stamp};
 
@@ -67,7 +68,7 @@ impl DevSource {
         let is_elsewhere = out.is_none() && found.is_some();
         let chosen = out.map(Path::to_owned).or_else(|| found.clone());
         let out = &*chosen.unwrap_or_else(|| PathBuf::from(PROJECT_PLUGINS));
-        let named = fs::canonicalize(out).ok();
+        let named = Folder { path: out.to_owned(), origin: Origin::Project }.real().ok();
         let is_in_place = above.as_ref().is_some_and(|above| {
             named.as_ref() == Some(above) || home.folders().iter().any(|folder| folder == above)
         });

@@ -10,8 +10,10 @@ mod scan;
 
 use std::path::{Path, PathBuf};
 
+use thiserror::Error;
+
 use toolhost_core::tool::Origin;
-use toolhost_state::read::ReadScope;
+use toolhost_state::read::{FileProblem, ReadScope};
 use toolhost_wasm::script;
 
 pub use driver::FolderDriver;
@@ -29,43 +31,58 @@ pub struct Folder {
     pub origin: Origin,
 }
 
+/// Why nothing is read from a folder.
+#[derive(Debug, Error)]
+pub enum FolderError {
+    /// It is a project's, and leads out of the project.
+    #[error("{}; if that folder is meant, name it: `--plugins {}`", FileProblem::LeadsOut, .0.display())]
+    LeadsOut(PathBuf),
+    /// What the system says.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
 /// What a path names as a plugin: the folder of a script, where this is the main file of one and does not
-/// lie in one of these folders itself.
+/// lie in one of these folders itself. A path that leads out of its project is not looked at.
 pub fn whole(folders: &[Folder], path: &Path) -> PathBuf {
-    let real = |folder: &Path| {
-        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
-        std::fs::canonicalize(folder).ok()
-    };
-    let above = path.parent().and_then(real);
-    match above.is_some() && folders.iter().any(|folder| real(&folder.path) == above) {
+    let is_there = place_of(folders, path).is_ok_and(|place| place.real(path).is_ok());
+    if !is_there {
+        return path.to_owned();
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let above = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).ok();
+    match above.is_some() && folders.iter().any(|folder| folder.real().ok() == above) {
         true => path.to_owned(),
         false => script::whole(path),
     }
 }
 
 impl Folder {
-    /// From where the plugins of the folder are read.
+    /// From where the plugins of the folder are read; it need not be there.
     ///
     /// # Errors
-    /// If it is a project's, and leads out of the project.
-    pub fn place(&self) -> Result<ReadScope, String> {
+    /// If it is a project's, and leads out of the project; or if that cannot be found.
+    pub fn place(&self) -> Result<ReadScope, FolderError> {
         if self.origin != Origin::Project {
             return Ok(ReadScope::Own);
         }
-        let unknown = |error: std::io::Error| error.to_string();
-        let place = match ReadScope::of_links(&[], &self.path).map_err(unknown)? {
+        let place = match ReadScope::of_links(&[], &self.path)? {
             Some(place) => place,
-            None => ReadScope::of_plugins(&self.path).map_err(unknown)?,
+            None => ReadScope::of_plugins(&self.path)?,
         };
-        place.real(&self.path).map_err(|error| {
-            let real = std::fs::canonicalize(&self.path).unwrap_or_default();
-            format!(
-                "{}; if that folder is meant, name it: `--plugins {}`",
-                error.problem,
-                real.display()
-            )
-        })?;
-        Ok(place)
+        match place.outside(&self.path) {
+            Some(target) => Err(FolderError::LeadsOut(target)),
+            None => Ok(place),
+        }
+    }
+
+    /// Where the folder really is. Nothing is looked at where it leads out of its project.
+    ///
+    /// # Errors
+    /// As [`Folder::place`]; or if it is not there.
+    pub fn real(&self) -> Result<PathBuf, FolderError> {
+        self.place()?;
+        Ok(std::fs::canonicalize(&self.path)?)
     }
 }
 

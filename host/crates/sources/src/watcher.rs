@@ -87,10 +87,12 @@ impl Watcher {
             std::mem::take(&mut state.gone)
         };
         let Some(events) = &mut self.events else { return };
-        // A file is seen from its folder, and what is not there from where it would be.
+        // A file or link is seen from its folder, and what is not there from where it would be. Links are
+        // not followed here: they may lead out of a project.
         let folders = paths.iter().filter_map(|path| {
             path.ancestors().find_map(|folder| {
-                let metadata = std::fs::metadata(folder).ok().filter(|found| found.is_dir())?;
+                let metadata = std::fs::symlink_metadata(folder).ok();
+                let metadata = metadata.filter(std::fs::Metadata::is_dir)?;
                 Some((folder.to_owned(), (metadata.dev(), metadata.ino())))
             })
         });

@@ -1,9 +1,11 @@
 //! Files that strangers may have put there, read in one way: opened beneath their project, without
 //! waiting, regular, and no further than a bound, whatever the system says of their length.
 //!
-//! Where links lead is found out first; the file is then opened without following any, so that
+//! Where links lead is found out first, without a look at what lies outside of the project; the file is then opened without following any, so that
 //! nobody can exchange one in between. What is wrong with a file is said with its name and without
 //! its content. What this module does not do: know what a file means.
+
+mod follow;
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -19,10 +21,25 @@ use thiserror::Error;
 use toolhost_core::text;
 use toolhost_core::tool::Reason;
 
+pub use follow::{Astray, within};
+
 /// The folder of a project in which its plugins lie.
 pub const PLUGINS: &str = "plugins";
-/// What lies in the folder of a project.
-const OF_PROJECT: [&str; 2] = [".git", "toolhost.toml"];
+/// What the folder of a project has: the file that says what plugins may, or what a repository is known by
+/// (Fossil has one of two files there).
+const MARKS: [&str; 11] = [
+    "toolhost.toml",
+    ".git",
+    ".hg",
+    ".jj",
+    ".svn",
+    ".bzr",
+    "_darcs",
+    ".pijul",
+    "CVS",
+    ".fslckout",
+    "_FOSSIL_",
+];
 /// Systems of files whose files are no files, by the number that the kernel has for each.
 #[cfg(target_os = "linux")]
 const NOT_ON_DISK: [u32; 10] = [
@@ -41,7 +58,7 @@ const NOT_ON_DISK: [u32; 10] = [
 /// From where files are read, and how far links may lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadScope {
-    /// A stranger's project: nothing leads out of this folder.
+    /// A stranger's project: nothing leads out of this folder, whose path has no links.
     Project(PathBuf),
     /// A folder of the user's own: links lead to files of the user, or of the system.
     Own,
@@ -124,12 +141,10 @@ pub struct Opened {
     before: Metadata,
 }
 
-/// Links that are followed one after the other, as the kernel does.
-const LINKS_MAX: usize = 40;
-
 impl ReadScope {
     /// The project of a folder of plugins: the folder that `plugins`, or a link, lies in; or else the
-    /// folder itself, also where it is called so and has what a project has: `.git`, or a toolhost.toml.
+    /// folder itself, also where it is called so and has what a project has: that of a repository, or a
+    /// toolhost.toml.
     ///
     /// # Errors
     /// If it cannot be found.
@@ -157,25 +172,43 @@ impl ReadScope {
     /// If the working directory cannot be found.
     pub fn of_links(own: &[PathBuf], path: &Path) -> io::Result<Option<ReadScope>> {
         let here = fs::canonicalize(".")?;
-        let mut reached = PathBuf::new();
         let Some(folder) = path.parent() else { return Ok(None) };
+        let mut above = if folder.is_absolute() { PathBuf::from("/") } else { here.clone() };
         for part in folder.components() {
-            let above = if reached == Path::new("") { Path::new(".") } else { &reached };
-            let above = fs::canonicalize(above);
-            reached.push(part);
-            let Ok(above) = above else { break };
-            if !fs::symlink_metadata(&reached).is_ok_and(|found| found.is_symlink())
-                || own.iter().any(|own| above.starts_with(own))
-            {
-                continue;
+            let next = match part {
+                Component::Normal(name) => above.join(name),
+                Component::ParentDir => {
+                    above.pop();
+                    continue;
+                }
+                _ => continue,
+            };
+            match fs::symlink_metadata(&next) {
+                Ok(found) if found.is_symlink() => {}
+                Ok(_) => {
+                    above = next;
+                    continue;
+                }
+                Err(_) => break,
             }
+            let is_own = own.iter().any(|own| above.starts_with(own));
             let here = above.starts_with(&here).then_some(here.as_path());
-            let Some(project) = project_of(&above).or(here) else { continue };
-            if !fs::canonicalize(&reached).is_ok_and(|real| real.starts_with(project)) {
-                return Ok(Some(ReadScope::Project(project.to_owned())));
-            }
+            let project = project_of(&above).or(here).filter(|_| !is_own);
+            let scope =
+                project.map_or(ReadScope::Own, |found| ReadScope::Project(found.to_owned()));
+            above = match scope.find(&next) {
+                Ok(real) => real,
+                Err(_) if scope == ReadScope::Own => break,
+                Err(_) => return Ok(Some(scope)),
+            };
         }
         Ok(None)
+    }
+
+    /// The project that a folder lies in, or else the folder itself: of the files right in it. Its path has
+    /// no links.
+    pub fn of_folder(folder: &Path) -> ReadScope {
+        ReadScope::Project(project_of(folder).unwrap_or(folder).to_owned())
     }
 
     /// The folder that something really lies in: for what was read before, and is known by its
@@ -196,41 +229,26 @@ impl ReadScope {
         self.find(path).map_err(|problem| named(path, problem))
     }
 
-    fn find(&self, path: &Path) -> Result<PathBuf, FileProblem> {
-        let real = match fs::canonicalize(path) {
-            Ok(real) => real,
-            // What others have is not told of, not even whether it is there.
-            Err(error) if self.may_lead_out(path, LINKS_MAX) => {
-                return Err(match is(&error, Errno::LOOP) {
-                    true => problem(&error),
-                    false => FileProblem::LeadsOut,
-                });
-            }
-            Err(error) => return Err(problem(&error)),
-        };
-        match self {
-            ReadScope::Project(project) if !real.starts_with(project) => Err(FileProblem::LeadsOut),
-            _ => Ok(real),
+    /// Where a path leads that leads out of the project, as far as can be told without a look at what
+    /// lies there.
+    pub fn outside(&self, path: &Path) -> Option<PathBuf> {
+        let ReadScope::Project(project) = self else { return None };
+        match follow::typed(project, path) {
+            Err(Astray::LeadsOut(target)) => Some(target),
+            _ => None,
         }
     }
 
-    /// Tells whether a path that leads nowhere does so outside of the project.
-    fn may_lead_out(&self, path: &Path, links_left: usize) -> bool {
-        let ReadScope::Project(project) = self else { return false };
-        let Some(links_left) = links_left.checked_sub(1) else { return false };
-        let Ok(target) = fs::read_link(path) else { return false };
-        let above = path.parent().unwrap_or(Path::new("."));
-        let Ok(above) = fs::canonicalize(above) else { return false };
-        let mut reached = above;
-        for part in target.components() {
-            match part {
-                Component::ParentDir => drop(reached.pop()),
-                Component::RootDir => reached = PathBuf::from("/"),
-                Component::Normal(name) => reached.push(name),
-                Component::CurDir | Component::Prefix(_) => {}
+    fn find(&self, path: &Path) -> Result<PathBuf, FileProblem> {
+        match self {
+            ReadScope::Own => fs::canonicalize(path).map_err(|error| problem(&error)),
+            ReadScope::Project(project) => {
+                follow::typed(project, path).map_err(|astray| match astray {
+                    Astray::LeadsOut(_) => FileProblem::LeadsOut,
+                    Astray::Io(error) => problem(&error),
+                })
             }
         }
-        !reached.starts_with(project) || self.may_lead_out(&reached, links_left)
     }
 
     /// Opens a regular file for reading.
@@ -346,9 +364,9 @@ fn project_of(folder: &Path) -> Option<&Path> {
     })
 }
 
-/// Tells whether something lies in a folder that lies in a project's.
-fn is_project(folder: &Path) -> bool {
-    OF_PROJECT.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+/// Tells whether a project begins at a folder, by what lies in it.
+pub fn is_project(folder: &Path) -> bool {
+    MARKS.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
 }
 
 fn named(path: &Path, problem: FileProblem) -> ReadError {

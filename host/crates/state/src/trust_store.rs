@@ -29,7 +29,7 @@ pub use bundled::{BUNDLED, bundled_digests, counts, record_bundled};
 pub use entry::{entry, source};
 pub use project::TrustedProject;
 pub use room::NamesOfFolders;
-pub use sources::{Consent, consent, record_consent, sources};
+pub use sources::{Consent, agreed, consent, record_consent, sources};
 
 /// Owners remembered for one name, each in a folder of its own.
 const OWNERS_MAX: usize = 16;

@@ -202,9 +202,7 @@ impl Driver for FolderDriver {
     }
 
     fn watched(&self, found: &mut dyn Iterator<Item = &Found>) -> Vec<PathBuf> {
-        let real = |folder: &Folder| {
-            std::fs::canonicalize(&folder.path).unwrap_or_else(|_| folder.path.clone())
-        };
+        let real = |folder: &Folder| folder.real().unwrap_or_else(|_| folder.path.clone());
         let scripts = found.filter_map(|found| found.location.file()).flat_map(script::folders);
         self.folders.iter().map(real).chain(scripts).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::Folder;
+use super::{Folder, FolderError};
 use crate::driver::{Location, NoSource};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
@@ -58,14 +58,21 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> FolderScan {
     let FolderScan { mut found, mut problems, mut unreadable, mut real } = FolderScan::default();
     let mut seen = BTreeSet::new();
     for (rank, folder) in folders.iter().enumerate() {
-        let path = match std::fs::canonicalize(&folder.path) {
-            Ok(path) => path,
+        let seen_there = folder.place().and_then(|place| Ok((folder.real()?, place)));
+        let (path, place) = match seen_there {
+            Ok(seen_there) => seen_there,
             // A folder that is not there holds no plugins.
-            Err(error) if is_absent(&error) => continue,
-            Err(error) => {
+            Err(FolderError::Io(error)) if is_absent(&error) => continue,
+            Err(FolderError::Io(error)) => {
                 let reason = unreadable_folder(&error);
                 problems.push(refused(folder.path.clone(), None, reason));
                 unreadable.push(folder.path.clone());
+                continue;
+            }
+            // Its plugins are found anyway.
+            Err(FolderError::LeadsOut(target)) if seen.contains(&target) => continue,
+            Err(error) => {
+                problems.push(refused(folder.path.clone(), None, error.to_string()));
                 continue;
             }
         };
@@ -73,13 +80,6 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> FolderScan {
         if !seen.insert(path.clone()) {
             continue;
         }
-        let place = match folder.place() {
-            Ok(place) => place,
-            Err(reason) => {
-                problems.push(refused(folder.path.clone(), None, reason));
-                continue;
-            }
-        };
         match scan(&path, &place, limits) {
             Ok((candidates, of_folder)) => {
                 let origin = folder.origin;

@@ -62,13 +62,13 @@ fn links_stay_in_their_project() {
     assert!(link("loop", Path::new("loop")).starts_with("cannot be read"));
     symlink(outside, plugins.join("folder")).expect("a link");
     assert!(read(&place, &plugins.join("folder/canary")).starts_with("leads out"));
-    assert!(read(&place, &plugins.join("folder/other")).starts_with("cannot be read"));
+    assert!(read(&place, &plugins.join("folder/other")).starts_with("leads out"));
     for written in ["plugins/folder", "plugins/folder/", "plugins/folder//", "plugins/folder/."] {
         let place = ReadScope::of_plugins(&project.join(written)).expect("a place");
         assert_eq!(place, ReadScope::Project(project.clone()), "{written}");
     }
     // One that has what a project has is a project of its own.
-    for name in OF_PROJECT {
+    for name in MARKS {
         fs::write(plugins.join(name), "").expect("written");
         let place = ReadScope::of_plugins(&plugins).expect("a place");
         assert_eq!(
@@ -80,6 +80,86 @@ fn links_stay_in_their_project() {
     }
     // The user's own folder.
     assert_eq!(read(&ReadScope::Own, &plugins.join("out")), "canary");
+}
+
+/// What is said of a link out of the project does not depend on what lies there.
+#[test]
+fn what_lies_outside_is_not_looked_at() {
+    let FilesWorld { project, outside, .. } = &world();
+    let place = ReadScope::Project(project.clone());
+    fs::create_dir(project.join(".hg")).expect("made");
+    symlink(outside, project.join("sub")).expect("a link");
+    symlink("sub", project.join("again")).expect("a link");
+    let targets =
+        ["sub/canary", "sub/gone", "sub/canary/x", "sub/gone/x", "again/gone", "sub/../x"];
+    for (number, target) in targets.into_iter().enumerate() {
+        let path = project.join(format!("plugins/{number}.py"));
+        symlink(Path::new("..").join(target), &path).expect("a link");
+        for path in [path, project.join(target), project.join("src/..").join(target)] {
+            let error = place.real(&path).expect_err("a link");
+            assert_eq!(error.problem, FileProblem::LeadsOut, "{}", path.display());
+        }
+        // The same in the middle of a path.
+        let below = project.join(target).join("words.py");
+        assert_eq!(ReadScope::of_links(&[], &below).expect("found"), Some(place.clone()));
+    }
+    assert_eq!(place.outside(&project.join("again/a/../gone")), Some(outside.join("gone")));
+    assert_eq!(place.outside(&project.join("src/inner")), None);
+    // Links that come back do so without a look at what lies on the way.
+    let name = project.file_name().expect("a name");
+    let back = [
+        Path::new("../..").join(name).join("src/inner"),
+        Path::new("/nowhere/..")
+            .join(project.strip_prefix("/").expect("absolute"))
+            .join("src/inner"),
+        project.join("src/../src/inner"),
+    ];
+    for (number, target) in back.iter().enumerate() {
+        let path = project.join(format!("plugins/back{number}"));
+        symlink(target, &path).expect("a link");
+        let is_back = number != 1;
+        assert_eq!(read(&place, &path) == "inner", is_back, "{}", target.display());
+    }
+    // A path that is typed may come to the project by a link.
+    let typed = outside.join("typed");
+    symlink(project, &typed).expect("a link");
+    assert_eq!(read(&place, &typed.join("src/inner")), "inner");
+    assert!(read(&place, &typed.join("sub/canary")).starts_with("leads out"));
+}
+
+#[test]
+fn links_are_followed_as_often_as_by_the_kernel() {
+    let FilesWorld { project, .. } = &world();
+    let place = ReadScope::Project(project.clone());
+    symlink("src/inner", project.join("1")).expect("a link");
+    for number in 2..=41 {
+        symlink(format!("{}", number - 1), project.join(format!("{number}"))).expect("a link");
+    }
+    for number in [1, 40, 41] {
+        let path = project.join(format!("{number}"));
+        assert_eq!(place.real(&path).is_ok(), fs::canonicalize(&path).is_ok(), "{number}");
+    }
+    assert!(read(&place, &project.join("41")).starts_with("cannot be read"));
+}
+
+#[test]
+fn a_path_in_a_file_leads_to_known_folders_alone() {
+    let FilesWorld { project, outside, .. } = &world();
+    let kit = outside.join("kit");
+    fs::create_dir_all(kit.join("sdk")).expect("made");
+    symlink(&kit, project.join("link")).expect("a link");
+    let folders = [project.clone(), kit.clone()];
+    let found = |path: &Path| within(&folders, &project.join("src"), path).ok();
+    for path in ["../../outside/kit/sdk", "../link/sdk", "../link/../kit/./sdk"] {
+        assert_eq!(found(Path::new(path)), Some(kit.join("sdk")), "{path}");
+    }
+    assert_eq!(found(&kit), Some(kit.clone()));
+    for path in
+        ["../../outside", "../../outside/gone", "../link/..", "../link/../canary", "/", "/x"]
+    {
+        let stray = within(&folders, &project.join("src"), Path::new(path));
+        assert!(matches!(stray, Err(Astray::LeadsOut(_))), "{path}: {stray:?}");
+    }
 }
 
 #[test]

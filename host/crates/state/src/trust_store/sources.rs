@@ -57,12 +57,22 @@ pub fn consent(state: &Path, source: &Path) -> Result<Option<Consent>, LockError
     Ok(known.sources.iter().find(is_it).map(|known| known.by))
 }
 
-/// The sources that may be built unasked.
+/// The sources that may be built unasked, and what is built with them.
 pub fn sources(state: &Path) -> Vec<PathBuf> {
+    known(state, |_| true)
+}
+
+/// The sources of which somebody has said so, and what is built with them.
+pub fn agreed(state: &Path) -> Vec<PathBuf> {
+    known(state, |by| matches!(by, Consent::Agreed | Consent::Part))
+}
+
+fn known(state: &Path, is_meant: impl Fn(Consent) -> bool) -> Vec<PathBuf> {
     // Who asks whether one may be built is told what is wrong.
     let known: Sources = read(&state.join(SOURCES)).unwrap_or_default();
     let is_there = |known: &KnownPath| which(&known.path).as_ref() == Some(&known.which);
-    known.sources.into_iter().filter(is_there).map(|known| known.path).collect()
+    let meant = known.sources.into_iter().filter(|known| is_meant(known.by) && is_there(known));
+    meant.map(|known| known.path).collect()
 }
 
 /// Remembers that a source, named without links, may be built.
