@@ -7,7 +7,7 @@ use crate::kept;
 use toolhost_egress::EgressSettings;
 use toolhost_policy::capability::Variables;
 use toolhost_sources::driver::Driver;
-use toolhost_sources::folder::Folder;
+use toolhost_sources::folder::{Folder, FolderError};
 use toolhost_sources::reload::{Gate, Reread};
 use toolhost_state::config::Config;
 use toolhost_state::trust_store::{self, Lock};
@@ -97,7 +97,14 @@ impl HostSettings {
         }
         self.built.iter().for_each(|path| rules.keep(path, "the program toolhost", true));
         for folder in &self.folders {
-            rules.keep(&folder.path, "plugins", true);
+            match folder.place() {
+                Err(FolderError::LeadsOut(target)) => {
+                    for path in [&folder.path, &target] {
+                        rules.keep_as_written(path, "plugins", true);
+                    }
+                }
+                _ => rules.keep(&folder.path, "plugins", true),
+            }
         }
         for runner in self.runners.values().flatten() {
             rules.keep(runner, RUNNERS, true);

@@ -273,7 +273,8 @@ fn is_source_folder(name: &str) -> bool {
 fn source_folders(source: &Path) -> BTreeSet<PathBuf> {
     const FOLDERS_MAX: usize = 1_000;
     if script::language(source).is_some() {
-        let mut paths: BTreeSet<PathBuf> = script::folders(source).into_iter().collect();
+        let mut paths: BTreeSet<PathBuf> =
+            script::folders(source, script::MODULES_MAX).into_iter().collect();
         paths.insert(source.to_owned());
         return paths;
     }

@@ -180,6 +180,9 @@ impl Home {
             named => named.iter().map(|folder| checked_folder(folder)).collect::<Result<_, _>>()?,
         };
         folders.extend(named.into_iter().map(|path| Folder { path, origin: Origin::Project }));
+        // The host keeps those itself that lead out of their project, without a look at them.
+        let near: Vec<Folder> =
+            folders.iter().filter(|folder| folder.place().is_ok()).cloned().collect();
         let config = self.config(global)?;
         let (variables, secrets) = self.values(&config, more)?;
         Ok(HostSettings {
@@ -187,11 +190,7 @@ impl Home {
             secrets,
             egress: EgressSettings::default(),
             runners: self.runners(),
-            directories: own_places::rules(
-                self,
-                &folders,
-                &absolute(&self.operators_file(global))?,
-            ),
+            directories: own_places::rules(self, &near, &absolute(&self.operators_file(global))?),
             folders,
             config,
             cache: Some(self.components()),

@@ -1,5 +1,6 @@
 //! Every limit of a call: obeyed, and violated with both numbers.
 
+use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -266,6 +267,32 @@ async fn plugin_files_max() {
         status,
         "the folder holds more than `plugin_files_max` of 2 files, so what is new there is not loaded; plugins need a folder of their own"
     );
+}
+
+/// What lies in the folders there is counted as well, and no more of it is looked at.
+#[test]
+fn plugin_files_max_of_script_folders() {
+    let lab = Lab::new().config("[limits]\nplugin_files_max = 3\nscript_files_max = 5");
+    let put = |name: &str| {
+        let path = lab.plugins().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, "").expect("written");
+    };
+    for number in 0..20 {
+        put(&format!("a/{number}.txt"));
+        put(&format!("b/{number}.py"));
+    }
+    ["a/plugin.py", "b/plugin.py"].iter().for_each(|name| put(name));
+    let listed = lab.run(&["list"]);
+    assert!(listed.contains("plugins/b: it has more than `script_files_max` of 5"), "{listed}");
+    assert!(!listed.contains("plugins/a: the folders"), "{listed}");
+    (0..20).for_each(|number| put(&format!("a/more/{number}.txt")));
+    let listed = lab.run(&["list"]);
+    let too_many = "the folders in its plugins folder have more than 30 entries together, 10 times `plugin_files_max`; raise that";
+    for name in ["a", "b"] {
+        let refused = format!("plugins/{name}: {too_many}");
+        assert!(listed.starts_with("exit 0") && listed.contains(&refused), "{listed}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,7 +138,7 @@ const HELD: &[(&str, &str, &str)] = &[
 ];
 
 const DRAINED: &str = "load::reload::calls_under_way_end_on_the_old_code";
-const SCRIPT_BYTES: &str = "wasm/script::what_is_no_script_says_why";
+const SCRIPT_BYTES: &str = "wasm/script/tests::what_is_no_script_says_why";
 const SCRIPT_KEPT: &str =
     "wasm/instance/script::what_is_kept_counts_as_memory_of_guests_and_is_given_back";
 const CHECKED: &str = "call::availability::a_tool_whose_check_says_no_is_refused_with_the_reason";

@@ -71,6 +71,46 @@ fn links_out_of_a_repository_are_not_followed() {
     assert!(printed.contains(ignored), "{printed}");
 }
 
+/// Nobody learns whether something lies outside, by whatever links a path leads there.
+#[test]
+fn what_lies_outside_is_not_told_of() {
+    let lab = Lab::new();
+    let outside = canary(&lab);
+    symlink(&outside, lab.work().join("sub")).expect("a link");
+    symlink("sub", lab.work().join("again")).expect("a link");
+    let targets =
+        ["sub/credentials", "sub/gone", "again/gone", "sub/credentials/x", "sub/gone/x", "sub"];
+    let file = lab.work().join("toolhost.toml");
+    let said = targets.map(|target| {
+        let plugin = lab.plugins().join("x.py");
+        for link in [&plugin, &file, &lab.work().join("src")] {
+            symlink(target, link).expect("a link");
+        }
+        fs::remove_file(&plugin).expect("removed");
+        symlink(Path::new("..").join(target), &plugin).expect("a link");
+        let commands: [&[&str]; 6] = [
+            &["list"],
+            &["inspect", "plugins/x.py"],
+            &["check", "./plugins/x.py"],
+            &["check", "./src"],
+            &["build", "./src", "--yes"],
+            &["list", "--plugins", "src"],
+        ];
+        let said = commands.map(|command| lab.run(command));
+        for (command, said) in commands.iter().zip(&said) {
+            assert!(said.contains("leads out of its project"), "{target} {command:?}: {said}");
+        }
+        for link in [&plugin, &file, &lab.work().join("src")] {
+            fs::remove_file(link).expect("removed");
+        }
+        // The folder of plugins names where it leads.
+        said[..5].concat()
+    });
+    for (target, other) in targets.iter().zip(&said) {
+        assert_eq!(*other, said[0], "{target}");
+    }
+}
+
 #[test]
 fn a_source_that_leads_out_is_not_read() {
     let lab = Lab::new();
@@ -241,15 +281,20 @@ fn a_repository_that_is_called_plugins_is_a_project_of_its_own() {
     let lab = Lab::new();
     let outside = canary(&lab);
     symlink(outside.join("credentials"), lab.plugins().join("cred.py")).expect("a link");
-    fs::create_dir(lab.plugins().join(".git")).expect("made");
     // Within what is its project otherwise.
     fs::copy(outside.join("credentials"), lab.work().join("secret")).expect("copied");
     symlink("../secret", lab.plugins().join("near.py")).expect("a link");
-    let printed = look(&lab);
-    assert!(
-        printed.contains("near.py") && printed.contains("leads out of its project"),
-        "{printed}"
-    );
+    for mark in [".git", ".hg", ".jj", ".svn", "_darcs", "CVS", ".fslckout", ".bzr", ".pijul"] {
+        let mark = lab.plugins().join(mark);
+        fs::create_dir(&mark).expect("made");
+        let listed = lab.run(&["list"]);
+        let refused = "plugins/near.py: leads out of its project";
+        assert!(listed.contains(refused), "{}: {listed}", mark.display());
+        assert!(!listed.contains(CANARY), "{}: {listed}", mark.display());
+        fs::remove_dir(&mark).expect("removed");
+    }
+    fs::create_dir(lab.plugins().join(".git")).expect("made");
+    look(&lab);
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(super) fn foreign(
     let has_workspace = |folder: &Path| {
         manifest(folder).map_or(true, |manifest| config::has_workspace(&manifest, true))
     };
-    let mut parts = Parts { folders, entries_left: ENTRIES_MAX, left: vec![source.to_owned()] };
+    let mut parts =
+        BuiltParts { folders, entries_left: ENTRIES_MAX, left: vec![source.to_owned()] };
     if !has_workspace(source) {
         let around = source.ancestors().skip(1).filter(|folder| is_own(folder));
         parts.left.extend(around.filter(|folder| has_workspace(folder)).map(Path::to_owned));
@@ -49,13 +50,13 @@ pub(super) fn foreign(
 }
 
 /// Packages that are still to be looked at, and how much more that may be.
-struct Parts<'a> {
+struct BuiltParts<'a> {
     folders: &'a [PathBuf],
     entries_left: usize,
     left: Vec<PathBuf>,
 }
 
-impl Parts<'_> {
+impl BuiltParts<'_> {
     /// Adds what the manifest of a folder names.
     ///
     /// # Errors

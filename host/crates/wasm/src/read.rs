@@ -38,10 +38,11 @@ pub(super) fn script(
     runner: &str,
     limits: &Limits,
 ) -> Result<Script, LoadError> {
+    let stamp = || script::stamp_within(path, limits.script_files_max.0);
     for _ in 0..READS_MAX {
-        let before = script::stamp(path);
+        let before = stamp();
         let read = Script::read(place, path, runner, limits);
-        if script::stamp(path) == before {
+        if stamp() == before {
             return Ok(read?);
         }
         std::thread::sleep(READ_AGAIN_AFTER);

@@ -29,6 +29,11 @@ const MAIN: &str = "plugin";
 const DEPTH_MAX: usize = 8;
 /// Entries of a script's folders that are looked at.
 const ENTRIES_MAX: usize = 10_000;
+/// Entries of all scripts' folders in one plugins folder that are looked at, for each of
+/// `plugin_files_max`.
+const ENTRIES_PER_PLUGIN_FILE: usize = 10;
+/// Modules of a script that are looked at where no limits are known: as many as these may allow.
+pub const MODULES_MAX: usize = 5_000;
 /// Folders that hold no modules of a script; `plugins` is where `toolhost dev .` puts a copy of it.
 const OTHER_FOLDERS: [&str; 6] =
     ["__pycache__", "node_modules", "plugins", "test", "tests", "target"];
@@ -62,8 +67,44 @@ fn is_folder(path: &Path) -> bool {
     path.extension() != Some(OsStr::new("wasm")) && path.is_dir()
 }
 
+/// What may still be looked at in the folders that lie in one plugins folder. A stranger may have filled
+/// them, each as far as a script's own bounds allow.
+#[derive(Debug)]
+pub struct EntriesLeft {
+    left: usize,
+    allowed: usize,
+}
+
+impl EntriesLeft {
+    /// For one look at a plugins folder.
+    pub fn new(limits: &Limits) -> EntriesLeft {
+        let allowed = limits.plugin_files_max.0.saturating_mul(ENTRIES_PER_PLUGIN_FILE);
+        EntriesLeft { left: allowed, allowed }
+    }
+
+    fn take(&mut self) -> Result<(), ScriptError> {
+        self.left = self.left.checked_sub(1).ok_or(ScriptError::TooCrowded(self.allowed))?;
+        Ok(())
+    }
+
+    /// Counts what of a script is looked at, if it is a folder. What else is wrong with it is said when
+    /// it is read.
+    ///
+    /// # Errors
+    /// If that, with what was counted before, is more than is looked at.
+    pub fn count(&mut self, script: &Path, limits: &Limits) -> Result<(), ScriptError> {
+        if !script.is_dir() {
+            return Ok(());
+        }
+        match modules(script, limits.script_files_max.0, self) {
+            Err(error @ ScriptError::TooCrowded(_)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Why something in a plugins folder, which is no script, may have been meant as one.
-pub fn ignored(path: &Path) -> Option<String> {
+pub fn ignored(path: &Path, entries_left: &mut EntriesLeft) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
     if name.starts_with('.') || OTHER_FOLDERS.contains(&&*name) {
         return None;
@@ -81,6 +122,7 @@ pub fn ignored(path: &Path) -> Option<String> {
         Err(why) => return Some(why),
     };
     let mut entries = entries.flatten().take(LOOKED_AT_MAX);
+    let mut entries = entries.by_ref().take_while(|_| entries_left.take().is_ok());
     // A link is not followed: it may lead out of the project.
     let is_file = |kind: fs::FileType| !kind.is_dir();
     entries.any(|entry| is_module(&entry.path()) && entry.file_type().is_ok_and(is_file)).then(|| {
@@ -182,35 +224,54 @@ pub struct Stamp(Vec<(String, [i64; 6])>);
 /// What the file system knows of a plugin's file, or of all files of a script; the same as long
 /// as nothing was written. Empty where nothing can be read.
 pub fn stamp(path: &Path) -> Stamp {
-    let files = match path.is_dir() {
-        true => {
-            let mut files = modules(path, usize::MAX).unwrap_or_default();
-            // Main files of other languages: with two of them the folder is no script.
-            let others = mains(path).into_iter().skip(1);
-            files.extend(others.map(|(name, _)| FoundModule { path: path.join(&name), name }));
-            files
-        }
-        false => vec![FoundModule { name: String::new(), path: path.to_owned() }],
+    stamp_within(path, MODULES_MAX)
+}
+
+/// The same for a script of at most so many modules; of one with more, what the file system knows of its
+/// folder.
+pub fn stamp_within(path: &Path, files_max: usize) -> Stamp {
+    if !path.is_dir() {
+        return stamp_of_file(path);
+    }
+    let files = match own_modules(path, files_max) {
+        Ok(files) => files,
+        Err(ScriptError::TooMany(_) | ScriptError::TooDeep) => return stamp_of_file(path),
+        Err(_) => Vec::new(),
     };
-    let known = |found: FoundModule| Some((found.name, known(&found.path)?));
-    Stamp(files.into_iter().filter_map(known).collect())
+    let files = files.into_iter().filter_map(|found| Some((found.name, known(&found.path)?)));
+    // Main files of other languages: with two of them the folder is no script. A link is not followed.
+    let others = mains(path).into_iter().skip(1);
+    let others = others.filter_map(|(name, _)| {
+        let metadata = fs::symlink_metadata(path.join(&name)).ok()?;
+        Some((name, known_of(&metadata)))
+    });
+    Stamp(files.chain(others).collect())
 }
 
 /// What the file system knows of a file or folder itself, without what is in it.
-pub(super) fn stamp_of_file(path: &Path) -> Stamp {
+pub fn stamp_of_file(path: &Path) -> Stamp {
     Stamp(known(path).map(|known| (String::new(), known)).into_iter().collect())
 }
 
+/// The same of a link itself, wherever it leads.
+pub fn stamp_of_link(path: &Path) -> Stamp {
+    let metadata = fs::symlink_metadata(path).ok();
+    Stamp(metadata.map(|metadata| (String::new(), known_of(&metadata))).into_iter().collect())
+}
+
 fn known(path: &Path) -> Option<[i64; 6]> {
-    let metadata = fs::metadata(path).ok()?;
-    Some([
+    fs::metadata(path).ok().map(|metadata| known_of(&metadata))
+}
+
+fn known_of(metadata: &fs::Metadata) -> [i64; 6] {
+    [
         metadata.dev().cast_signed(),
         metadata.ino().cast_signed(),
         metadata.len().cast_signed(),
         metadata.mtime(),
         metadata.mtime_nsec(),
         metadata.ctime_nsec() ^ metadata.ctime(),
-    ])
+    ]
 }
 
 /// Tells whether a folder of this name within the folder of a script holds no modules of it.
@@ -224,12 +285,13 @@ pub fn is_module(path: &Path) -> bool {
     name.to_str().is_some_and(|name| Language::of(name).is_some())
 }
 
-/// The folders in which the modules of a script lie; none if it is a file.
-pub fn folders(path: &Path) -> Vec<PathBuf> {
+/// The folders in which the modules of a script lie; none if it is a file. Of one with more modules than
+/// that, its own.
+pub fn folders(path: &Path, files_max: usize) -> Vec<PathBuf> {
     if !path.is_dir() {
         return Vec::new();
     }
-    let modules = modules(path, usize::MAX).unwrap_or_default();
+    let modules = own_modules(path, files_max).unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         modules.iter().filter_map(|found| Some(found.path.parent()?.to_owned())).collect();
     folders.push(path.to_owned());
@@ -268,7 +330,7 @@ impl Script {
         };
         let found = if path.is_dir() {
             main_file(path)?;
-            modules(path, limits.script_files_max.0)?
+            own_modules(path, limits.script_files_max.0)?
         } else {
             vec![FoundModule { name: shown(path), path: path.to_owned() }]
         };
@@ -298,8 +360,18 @@ fn shown(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The modules of a folder, the main one first and the others by name.
-fn modules(folder: &Path, files_max: usize) -> Result<Vec<FoundModule>, ScriptError> {
+/// The modules of a folder alone.
+fn own_modules(folder: &Path, files_max: usize) -> Result<Vec<FoundModule>, ScriptError> {
+    modules(folder, files_max, &mut EntriesLeft { left: usize::MAX, allowed: usize::MAX })
+}
+
+/// The modules of a folder, the main one first and the others by name. It looks no further than these
+/// bounds.
+fn modules(
+    folder: &Path,
+    files_max: usize,
+    of_all: &mut EntriesLeft,
+) -> Result<Vec<FoundModule>, ScriptError> {
     let Some((main, language)) = mains(folder).into_iter().next() else { return Ok(Vec::new()) };
     let (mut found, mut entries_left) = (Vec::new(), ENTRIES_MAX);
     let mut folders = vec![(folder.to_owned(), String::new(), 0)];
@@ -309,6 +381,7 @@ fn modules(folder: &Path, files_max: usize) -> Result<Vec<FoundModule>, ScriptEr
             reason: error.to_string(),
         };
         for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            of_all.take()?;
             entries_left = entries_left.checked_sub(1).ok_or(ScriptError::TooDeep)?;
             let entry = entry.map_err(unreadable)?;
             let Ok(name) = entry.file_name().into_string() else { continue };

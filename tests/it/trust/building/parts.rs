@@ -103,6 +103,62 @@ fn a_dependency_that_is_a_clone_is_asked_about() {
     assert!(!said.contains("author's code") && lab.work().join("dep/ran").exists(), "{said}");
 }
 
+/// A stranger's workspace is looked at before anybody is asked: in little time, and nowhere else.
+#[test]
+fn members_are_looked_for_in_the_project_alone() {
+    let lab = trusted("");
+    package(&lab.home().join("out/theirs"), "theirs");
+    fs::create_dir(lab.work().join("mine").join("a".repeat(200))).expect("made");
+    std::os::unix::fs::symlink(lab.home().join("out"), lab.work().join("mine/link"))
+        .expect("a link");
+    let absolute = lab.home().join("out").to_string_lossy().into_owned();
+    let members = |member: &str| say(&lab, &format!("[workspace]\nmembers = [\"{member}\"]"));
+    for (member, part) in [
+        ("../../out/*", "out"),
+        ("../../none/*", "none"),
+        ("link/*", "out"),
+        ("l*k", "out"),
+        ("l*k/theirs", "out"),
+        (&*format!("{absolute}/*"), "out"),
+        ("a*/../../../out", "project/mine/aaa"),
+    ] {
+        members(member);
+        let (code, said) = run(&lab, &["build", "./mine"]);
+        let expected = format!("and that of HOME/{part}");
+        assert!(code == 3 && said.contains(&expected), "{member}: {said}");
+    }
+    for member in ["************z", "a*a*a*a*a*a*a*a*a*a*a*z", "**/**/**/**/**/**/**/**"] {
+        members(member);
+        let begun = std::time::Instant::now();
+        let (_, said) = run(&lab, &["build", "./mine"]);
+        assert!(!said.contains("author's code"), "{member}: {said}");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{member}");
+    }
+}
+
+#[test]
+fn a_manifest_is_read_as_other_files_of_a_project() {
+    let lab = trusted("");
+    package(&lab.home().join("out"), "out");
+    let manifest = lab.work().join("mine/Cargo.toml");
+    for target in ["../../out/Cargo.toml", "../../out/gone", "/proc/self/pagemap", "/dev/zero"] {
+        fs::remove_file(&manifest).expect("removed");
+        std::os::unix::fs::symlink(target, &manifest).expect("a link");
+        for command in [&["check", "./mine"], &["build", "./mine"]] {
+            let (code, said) = run(&lab, command);
+            let expected = "mine/Cargo.toml leads out of its project by a link";
+            assert!(code == 2 && said.contains(expected), "{command:?} {target}: {said}");
+        }
+    }
+    fs::remove_file(&manifest).expect("removed");
+    // So is that of a part.
+    say(&lab, "[workspace]\n[dependencies]\ndep = { path = \"../dep\" }");
+    fs::create_dir(lab.work().join("dep")).expect("made");
+    std::os::unix::fs::symlink("../../out/Cargo.toml", lab.work().join("dep/Cargo.toml"))
+        .expect("a link");
+    asks_about(&lab, "./mine", "project/dep/Cargo.toml");
+}
+
 #[test]
 fn another_repository_at_the_path_of_a_trusted_one_is_not_trusted() {
     let lab = Lab::new();

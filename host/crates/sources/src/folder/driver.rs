@@ -151,8 +151,11 @@ impl Driver for FolderDriver {
     fn scan(&self, limits: &Limits) -> Scanned {
         let FolderScan { found, problems, mut unreadable, real } = scan_all(&self.folders, limits);
         let runners = self.loader().runners_stamp();
-        let fingerprint = |path: &Path| {
-            let stamp = script::stamp(path);
+        let fingerprint = |path: &Path, is_tried: bool| {
+            let stamp = match is_tried {
+                true => script::stamp_within(path, limits.script_files_max.0),
+                false => script::stamp_of_file(path),
+            };
             let is_script = script::language(path).is_some();
             Fingerprint::Files(stamp, if is_script { runners.clone() } else { Vec::new() })
         };
@@ -171,7 +174,7 @@ impl Driver for FolderDriver {
         let mut plugins = Vec::new();
         for file in found {
             let Candidate { id, folder, path, place } = file.candidate;
-            let fingerprint = fingerprint(&path);
+            let fingerprint = fingerprint(&path, file.problem.is_none());
             seen.places.insert(folder.clone(), place);
             let found = Found {
                 source: SourceId::Plugin { id, folder },
@@ -180,7 +183,7 @@ impl Driver for FolderDriver {
                 location: Location::File(path),
                 named: Location::File(file.named),
                 is_pinned: false,
-                problem: file.twins,
+                problem: file.problem,
             };
             plugins.push((found, fingerprint));
         }
@@ -203,7 +206,14 @@ impl Driver for FolderDriver {
 
     fn watched(&self, found: &mut dyn Iterator<Item = &Found>) -> Vec<PathBuf> {
         let real = |folder: &Folder| folder.real().unwrap_or_else(|_| folder.path.clone());
-        let scripts = found.filter_map(|found| found.location.file()).flat_map(script::folders);
+        let scripts = found.filter_map(|found| {
+            let path = found.location.file()?;
+            Some(match found.problem {
+                Some(_) => vec![path.to_owned()],
+                None => script::folders(path, self.shared.limits.script_files_max.0),
+            })
+        });
+        let scripts = scripts.flatten();
         self.folders.iter().map(real).chain(scripts).collect()
     }
 

@@ -9,6 +9,7 @@ use crate::driver::{Location, NoSource};
 use toolhost_core::limits::Limits;
 use toolhost_core::tool::{Origin, PluginId, SourceId};
 use toolhost_state::read::{FileProblem, ReadError, ReadScope};
+use toolhost_wasm::script::EntriesLeft;
 use toolhost_wasm::{Candidate, script};
 
 /// A file that is worth a try.
@@ -19,8 +20,9 @@ pub(super) struct FileFound {
     pub(super) rank: usize,
     /// The file, as whoever configured its folder wrote that.
     pub(super) named: PathBuf,
-    /// Why it is not even tried: other files of the folder have its id.
-    pub(super) twins: Option<String>,
+    /// Why it is not even looked at: other files of the folder have its id, or the folders there are too
+    /// large.
+    pub(super) problem: Option<String>,
 }
 
 /// Returns the files with this id in `folders`, the highest rank first, each with its folder's
@@ -30,7 +32,7 @@ pub fn find(folders: &[Folder], id: &PluginId, limits: &Limits) -> Vec<(Candidat
     let mut found: Vec<FileFound> = scanned
         .found
         .into_iter()
-        .filter(|found| found.candidate.id == *id && found.twins.is_none())
+        .filter(|found| found.candidate.id == *id && found.problem.is_none())
         .collect();
     found.sort_by_key(|found| found.rank);
     found.into_iter().map(|found| (found.candidate, found.origin)).collect()
@@ -83,9 +85,9 @@ pub(super) fn scan_all(folders: &[Folder], limits: &Limits) -> FolderScan {
         match scan(&path, &place, limits) {
             Ok((candidates, of_folder)) => {
                 let origin = folder.origin;
-                found.extend(candidates.into_iter().map(|(candidate, twins)| {
+                found.extend(candidates.into_iter().map(|(candidate, problem)| {
                     let named = named(&candidate.path, &folder.path);
-                    FileFound { candidate, origin, rank, named, twins }
+                    FileFound { candidate, origin, rank, named, problem }
                 }));
                 problems.extend(of_folder);
             }
@@ -120,7 +122,7 @@ fn unreadable_folder(error: &std::io::Error) -> String {
     )
 }
 
-/// A file; and why it is not tried, if others have its id.
+/// A file; and why it is not even looked at, if that is so.
 type Candidates = (Candidate, Option<String>);
 
 /// Lists the components and scripts of one folder. Of the folders in it, only those count that are
@@ -133,6 +135,7 @@ fn scan(
     let mut candidates: BTreeMap<PluginId, Vec<PathBuf>> = BTreeMap::new();
     let mut problems = Vec::new();
     let files_max = limits.plugin_files_max.0;
+    let mut entries_left = EntriesLeft::new(limits);
     for (count, entry) in std::fs::read_dir(folder).map_err(Unlisted::Io)?.enumerate() {
         if count == files_max {
             return Err(Unlisted::TooMany(format!(
@@ -152,7 +155,9 @@ fn scan(
             continue;
         }
         let Some(stem) = stem(&path) else {
-            problems.extend(script::ignored(&path).map(|why| refused(path, None, why)));
+            problems.extend(
+                script::ignored(&path, &mut entries_left).map(|why| refused(path, None, why)),
+            );
             continue;
         };
         match PluginId::from_stem(&stem) {
@@ -166,13 +171,17 @@ fn scan(
     for (id, mut paths) in candidates {
         paths.sort();
         let twins = twins(&id, &paths);
+        let too_crowded = match &*paths {
+            [path] => entries_left.count(path, limits).err().map(|error| error.to_string()),
+            _ => None,
+        };
         let mut of_id = paths.into_iter().map(|path| Candidate {
             id: id.clone(),
             folder: folder.to_owned(),
             path,
             place: place.clone(),
         });
-        found.extend(of_id.next().map(|first| (first, twins.clone())));
+        found.extend(of_id.next().map(|first| (first, twins.clone().or(too_crowded))));
         let reason = twins.unwrap_or_default();
         problems.extend(of_id.map(|other| {
             let source = SourceId::Plugin { id: other.id, folder: other.folder };

@@ -1,7 +1,8 @@
 //! What changes besides files of plugins: what the operator configured, what is remembered, and
 //! builds that are given up since they crash at once.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::SourceStatus;
@@ -9,6 +10,7 @@ use super::supervisor::{Renewed, Supervisor};
 use crate::driver::{Driver, Location, Phase};
 use crate::remembered::Remembered;
 use toolhost_kernel::quarantine::Fallen;
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store;
 use toolhost_wasm::script::{self, Stamp};
 
@@ -94,7 +96,17 @@ impl Supervisor {
     }
 
     pub(super) fn configured_now(&self) -> Vec<Stamp> {
-        self.settings.configured_by.iter().map(|path| script::stamp(path)).collect()
+        // What is named from the working directory may be the project's there. Where it leads out of that,
+        // it is not read.
+        let here = fs::canonicalize(".").map(ReadScope::Project);
+        let leads_out = |path: &Path| {
+            path.is_relative() && here.as_ref().is_ok_and(|here| here.outside(path).is_some())
+        };
+        let stamp = |path: &PathBuf| match leads_out(path) {
+            true => script::stamp_of_link(path),
+            false => script::stamp_of_file(path),
+        };
+        self.settings.configured_by.iter().map(stamp).collect()
     }
 
     pub(super) fn known_now(&self) -> Vec<Stamp> {

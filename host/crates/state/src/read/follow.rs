@@ -23,7 +23,7 @@ pub enum Astray {
 }
 
 /// A part of a path that is still to be gone.
-enum Step {
+enum PathStep {
     ToRoot,
     Up,
     Down(OsString),
@@ -62,9 +62,9 @@ fn walk(
     push(&mut left, path);
     while let Some(step) = left.pop() {
         match step {
-            Step::ToRoot => reached = PathBuf::from("/"),
-            Step::Up => drop(reached.pop()),
-            Step::Down(name) => {
+            PathStep::ToRoot => reached = PathBuf::from("/"),
+            PathStep::Up => drop(reached.pop()),
+            PathStep::Down(name) => {
                 reached.push(name);
                 has_entered |= is_in(&reached);
                 if folders.contains(&reached) || is_above(&reached) {
@@ -101,24 +101,24 @@ fn as_os_str(bytes: &[u8]) -> &std::ffi::OsStr {
 }
 
 /// Puts the parts of a path before those that are left: the next is the last.
-fn push(left: &mut Vec<Step>, path: &Path) {
+fn push(left: &mut Vec<PathStep>, path: &Path) {
     for part in path.components().rev() {
         left.push(match part {
-            Component::RootDir => Step::ToRoot,
-            Component::ParentDir => Step::Up,
-            Component::Normal(name) => Step::Down(name.to_owned()),
+            Component::RootDir => PathStep::ToRoot,
+            Component::ParentDir => PathStep::Up,
+            Component::Normal(name) => PathStep::Down(name.to_owned()),
             Component::CurDir | Component::Prefix(_) => continue,
         });
     }
 }
 
 /// Where the rest of a path leads if no part of it is a link.
-fn lexically(mut reached: PathBuf, mut left: Vec<Step>) -> PathBuf {
+fn lexically(mut reached: PathBuf, mut left: Vec<PathStep>) -> PathBuf {
     while let Some(step) = left.pop() {
         match step {
-            Step::ToRoot => reached = PathBuf::from("/"),
-            Step::Up => drop(reached.pop()),
-            Step::Down(name) => reached.push(name),
+            PathStep::ToRoot => reached = PathBuf::from("/"),
+            PathStep::Up => drop(reached.pop()),
+            PathStep::Down(name) => reached.push(name),
         }
     }
     reached

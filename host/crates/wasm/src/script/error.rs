@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DEPTH_MAX, ENTRIES_MAX};
+use super::{DEPTH_MAX, ENTRIES_MAX, ENTRIES_PER_PLUGIN_FILE};
 use toolhost_core::tool::Reason;
 use toolhost_state::read::FileProblem;
 
@@ -35,6 +35,8 @@ pub enum ScriptError {
     TooMany(usize),
     /// It lies too deep, or among too many other files.
     TooDeep,
+    /// Its plugins folder has scripts with more entries than this, all together.
+    TooCrowded(usize),
 }
 
 impl ScriptError {
@@ -76,6 +78,12 @@ impl ScriptError {
             ScriptError::TooDeep => (
                 format!("its folder has more than {DEPTH_MAX} levels or {ENTRIES_MAX} entries"),
                 Some("a script needs a folder of its own".to_owned()),
+            ),
+            ScriptError::TooCrowded(given) => (
+                format!(
+                    "the folders in its plugins folder have more than {given} entries together, {ENTRIES_PER_PLUGIN_FILE} times `plugin_files_max`"
+                ),
+                Some("raise that in toolhost.toml, or move some of them".to_owned()),
             ),
         };
         Reason { problem, repair }

@@ -60,6 +60,56 @@ fn a_folder_is_a_script_by_its_main_file() {
 }
 
 #[test]
+fn no_more_is_looked_at_than_the_bounds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        script_files_max: toolhost_core::limits::Count(3),
+        plugin_files_max: toolhost_core::limits::Count(1),
+        ..Limits::default()
+    };
+    let names = ["plugin.py", "a.py", "b.py", "c.py", "d.py", "e.py"];
+    for script in ["one", "two", "three"] {
+        let files = names.map(|name| (format!("{script}/{name}"), ""));
+        let files = files.each_ref().map(|(name, text)| (&**name, *text));
+        write(folder.path(), &files);
+    }
+    let (one, two, three) =
+        (folder.path().join("one"), folder.path().join("two"), folder.path().join("three"));
+    // Four of each: with the fourth it is known to be too large.
+    let mut left = EntriesLeft::new(&limits);
+    assert_eq!(left.count(&one, &limits), Ok(()));
+    assert_eq!(left.left, 6);
+    assert_eq!(left.count(&two, &limits), Ok(()));
+    assert_eq!(left.count(&three, &limits), Err(ScriptError::TooCrowded(10)));
+    assert_eq!(left.count(&one.join("a.py"), &limits), Ok(()));
+    // Nothing is known of modules that are not looked at, but that some were added.
+    assert_eq!(stamp_within(&one, 6).0.len(), 6);
+    let before = stamp_within(&one, 5);
+    assert_eq!((before.0.len(), folders(&one, 5)), (1, vec![one.clone()]));
+    fs::write(one.join("f.py"), "").expect("written");
+    assert_ne!(stamp_within(&one, 5), before);
+}
+
+/// A link in a script may lead out of its project, and is not looked at.
+#[test]
+fn links_in_a_script_are_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &[("words/plugin.js", ""), ("out", ""), ("other/x.txt", "")]);
+    let link = |name: &str| {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(folder.path().join("out"), link).expect("a link");
+    };
+    link("words/plugin.mjs");
+    link("other/x.py");
+    let words = folder.path().join("words");
+    let before = stamp(&words);
+    fs::write(folder.path().join("out"), "more").expect("written");
+    assert_eq!((before.0.len(), stamp(&words)), (2, before));
+    let ignored = ignored(&folder.path().join("other"), &mut EntriesLeft::new(&Limits::default()));
+    assert!(ignored.is_some_and(|why| why.contains("without a main file")));
+}
+
+#[test]
 fn what_is_no_script_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = [("two/plugin.py", ""), ("two/plugin.js", ""), ("big.py", "12345678901")];

@@ -44,11 +44,19 @@ impl DirectoryRules {
     /// (`readable`). Where links lead there, each of them may not be changed either.
     pub fn keep(&mut self, path: &Path, what: &'static str, readable: bool) {
         let (real, links) = resolved(path);
-        let links = links.into_iter().map(|path| OwnFolder { path, what, readable: true });
-        for place in [OwnFolder { path: real, what, readable }].into_iter().chain(links) {
-            if !self.own.contains(&place) {
-                self.own.push(place);
-            }
+        self.add(OwnFolder { path: real, what, readable });
+        links.into_iter().for_each(|path| self.add(OwnFolder { path, what, readable: true }));
+    }
+
+    /// The same for a place as it is written, where nothing may be looked at.
+    pub fn keep_as_written(&mut self, path: &Path, what: &'static str, readable: bool) {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.add(OwnFolder { path, what, readable });
+    }
+
+    fn add(&mut self, place: OwnFolder) {
+        if !self.own.contains(&place) {
+            self.own.push(place);
         }
     }
 
