@@ -19,10 +19,8 @@ use crate::table::{Table, in_turns};
 pub(crate) async fn run(table: &mut Table, guests: &Guests, library: Duration) {
     let home = tempfile::tempdir().expect("a folder");
     let folder = Folder { path: guests.folder(), origin: Origin::Project };
-    let config = Config {
-        audit: AuditConfig { enabled: true, contents: false },
-        ..Config::default()
-    };
+    let config =
+        Config { audit: AuditConfig { enabled: true, contents: false }, ..Config::default() };
     let state = Some(home.path().join("library"));
     let settings = HostSettings { folders: vec![folder], config, state, ..HostSettings::default() };
     let host = Host::start(settings).expect("a host");

@@ -219,3 +219,54 @@ fn nobody_exchanges_a_file_for_a_link() {
         "new"
     );
 }
+
+/// Links at random places, to random ones: what is found is what the kernel finds, and what it finds
+/// outside of the project never is.
+#[test]
+fn links_lead_where_the_kernel_follows_them() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 11).expect("64 bits") % below
+    };
+    let (mut put, mut inside, mut outside_too, mut nowhere) = (0, 0, 0, 0);
+    for _ in 0..60 {
+        let FilesWorld { project, outside, .. } = &world();
+        fs::create_dir_all(project.join("a/b/c")).expect("made");
+        fs::create_dir_all(outside.join("a/b")).expect("made");
+        let names = ["a", "b", "c", "x", "y", "z", "src", "inner", "canary", "..", "."];
+        let mut path_of = |start: &Path| {
+            let mut path = start.to_owned();
+            (0..1 + random(4)).for_each(|_| path.push(names[random(names.len())]));
+            path
+        };
+        let starts =
+            [PathBuf::new(), PathBuf::new(), project.clone(), project.join("a"), outside.clone()];
+        for number in 0..12 {
+            let (link, target) = (path_of(project), path_of(&starts[number % starts.len()]));
+            // Where something lies already, none is put.
+            put += usize::from(symlink(target, &link).is_ok());
+        }
+        let place = ReadScope::Project(project.clone());
+        for _ in 0..60 {
+            let path = path_of(project);
+            match (fs::canonicalize(&path), place.real(&path)) {
+                (Ok(real), Ok(found)) => {
+                    assert!(real == found && found.starts_with(project), "{}", path.display());
+                    inside += 1;
+                }
+                (Ok(real), Err(error)) => {
+                    // It is outside, or the way back is not looked for.
+                    assert_eq!(error.problem, FileProblem::LeadsOut, "{}", path.display());
+                    outside_too += usize::from(!real.starts_with(project));
+                }
+                (Err(_), Ok(found)) => panic!("{} is {}", path.display(), found.display()),
+                (Err(_), Err(_)) => nowhere += 1,
+            }
+        }
+    }
+    let counted = format!("{put} put; {inside} inside, {outside_too} outside, {nowhere} nowhere");
+    assert!(put > 300 && inside > 300 && outside_too > 100 && nowhere > 300, "{counted}");
+}
