@@ -17,7 +17,7 @@ use toolhost_sources::folder::{self, Folder};
 use toolhost_sources::reload;
 use toolhost_sources::remembered::Remembered;
 use toolhost_state::config::Config;
-use toolhost_state::read::FileProblem;
+use toolhost_state::read::{FileProblem, ReadScope};
 use toolhost_wasm::script;
 use toolhost_wasm::{self as plugin, Candidate};
 
@@ -246,6 +246,13 @@ impl<'a> Chooser<'a> {
                 return Ok(Choice { address, file: None });
             }
         }
+        // Nothing is looked at that a stranger's link leads out to.
+        let leads_out = |place: &ReadScope| {
+            place.real(&named).is_err_and(|error| error.problem == FileProblem::LeadsOut)
+        };
+        if place.as_ref().is_ok_and(leads_out) {
+            return Err(Failure::usage(format!("{what} {}", FileProblem::LeadsOut)));
+        }
         // A link is a plugin by its own name, in the folder it lies in.
         let folder = real(folder);
         let path = folder.join(name);
@@ -255,9 +262,6 @@ impl<'a> Chooser<'a> {
         {
             let id = id.map_err(|error| Failure::usage(error.to_string()))?;
             let place = place.map_err(unreadable)?;
-            place
-                .real(&folder)
-                .map_err(|_| Failure::usage(format!("{what} {}", FileProblem::LeadsOut)))?;
             let file = Candidate { id, folder, path, place };
             return Ok(Choice { address: self.address_of(&file), file: Some(file) });
         }

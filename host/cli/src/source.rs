@@ -257,6 +257,10 @@ fn foreign_part(
     project: Option<&Path>,
     agreed: &[PathBuf],
 ) -> Option<PathBuf> {
+    // A file is built with nothing else.
+    if !source.is_dir() {
+        return None;
+    }
     let lock = known_projects(home);
     let places = home.building().sdks.into_iter().chain([PathBuf::from(BUILT_FROM)]);
     let places: Vec<PathBuf> = places.filter_map(|path| fs::canonicalize(path).ok()).collect();

@@ -22,6 +22,7 @@ use toolhost_sources::folder::Folder;
 use toolhost_sources::reload::{self, Ready, SourceStatus, Trusted};
 use toolhost_state::audit::{self, Event, GrantEvent};
 use toolhost_state::config::{self, Config, ProjectFile, Said, ServerConfig};
+use toolhost_state::read::ReadScope;
 use toolhost_state::trust_store::{self, Agreed, Lock, Server, TrustedProject};
 use toolhost_wasm as plugin;
 use toolhost_wasm::script;
@@ -97,7 +98,8 @@ impl TrustTarget {
 
 /// Tells whether a folder is a script that lies in a plugins folder, and no project.
 fn is_plugin(folder: &Path) -> bool {
-    let is_project = folder.join(CONFIG_FILE).exists() || folder.join(PROJECT_PLUGINS).is_dir();
+    let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    let is_project = is_there(CONFIG_FILE) || is_there(PROJECT_PLUGINS);
     script::language(folder).is_some() && !is_project
 }
 
@@ -274,13 +276,13 @@ async fn project(
     };
     // Plugins that lie elsewhere are not the project's.
     let plugins = folder.join(PROJECT_PLUGINS);
-    if let Ok(real) = fs::canonicalize(&plugins)
-        && real != plugins
-    {
+    let scope = ReadScope::Project(folder.to_owned());
+    let leads_to = scope.outside(&plugins).or_else(|| scope.real(&plugins).ok());
+    if let Some(elsewhere) = leads_to.filter(|real| *real != plugins) {
         return Err(Failure::rejected(format!(
             "{} leads to {}, so a project cannot be trusted with it",
             plugins.display(),
-            real.display()
+            elsewhere.display()
         ))
         .hint("trust those plugins by their files, or put them into the project"));
     }

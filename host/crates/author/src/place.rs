@@ -128,14 +128,15 @@ pub fn copy_script(
 ) -> Result<PathBuf, BuildError> {
     let id = PluginId::from_stem(&script::stem(source))?;
     let component = out.join(format!("{id}.wasm"));
-    if component.is_file() {
+    if fs::symlink_metadata(&component).is_ok_and(|found| !found.is_dir()) {
         return Err(BuildError::TwinOfComponent { component, id });
     }
     let copy = folder.join(source.file_name().unwrap_or_default());
-    let is_other = |path: &Path| path.file_name() != source.file_name();
     let entries = fs::read_dir(out).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut others = entries.filter(|path| is_other(path) && script::language(path).is_some());
-    if others.any(|path| PluginId::from_stem(&script::stem(&path)).is_ok_and(|other| other == id)) {
+    let mut others = entries.filter(|path| path.file_name() != source.file_name());
+    if others.any(|path| {
+        stem_of_script(&path).and_then(|stem| PluginId::from_stem(&stem).ok()) == Some(id.clone())
+    }) {
         refuse_twin(out, &id)?;
     }
     let place = ReadScope::of_plugins(source.parent().unwrap_or(source)).map_err(io(source))?;
@@ -153,4 +154,13 @@ pub fn copy_script(
         }
     }
     Ok(copy)
+}
+
+/// The stem of what may be a script. A link is taken for one by its name: where it leads is not looked at.
+fn stem_of_script(path: &Path) -> Option<String> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        let may_be = path.extension().is_none() || script::is_module(path);
+        return may_be.then(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    script::language(path).map(|_| script::stem(path))
 }

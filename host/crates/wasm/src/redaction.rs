@@ -62,7 +62,7 @@ impl Redaction {
             *value = Value::String(redacted);
             return;
         }
-        match value {
+        match &mut *value {
             Value::String(text) => self.redact(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_strings(item)),
             Value::Object(members) => {
@@ -72,8 +72,33 @@ impl Redaction {
                     members.insert(key, value);
                 }
             }
-            _ => {}
+            Value::Number(number) => {
+                if let Some(redacted) = self.redacted_digits(number) {
+                    *value = Value::String(redacted);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
         }
+    }
+
+    /// What stands in place of a number whose digits are a secret.
+    fn redacted_digits(&self, number: &serde_json::Number) -> Option<String> {
+        let whole = number.as_f64().filter(|_| number.is_f64()).map(|number| format!("{number}"));
+        let written = number.to_string();
+        [Some(written), whole]
+            .into_iter()
+            .flatten()
+            .filter(|digits| digits.len() >= VALUE_BYTES_MIN)
+            .find_map(|digits| match self.0.text(&digits) {
+                Cow::Owned(redacted) => Some(redacted),
+                Cow::Borrowed(_) => None,
+            })
+    }
+
+    /// Tells whether a number's digits are a secret.
+    pub(super) fn hides(&self, number: f64) -> bool {
+        let number = serde_json::Number::from_f64(number);
+        number.is_some_and(|number| self.redacted_digits(&number).is_some())
     }
 
     /// What stands in place of numbers that are the bytes of a text with a secret in it: the items
@@ -138,5 +163,30 @@ fn byte(item: &Value) -> u8 {
         // Some programs write bytes with a sign.
         Some(number) if (-128.0..0.0).contains(&number) => number as i8 as u8,
         _ => 0xff,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_whose_digits_are_a_secret_are_redacted() {
+        let secret = SecretValue::new("8812345678901234".to_owned()).expect("a value");
+        let redaction = Redaction::new(&[("DIG", &secret)]);
+        for (given, expected) in [
+            (r#"{"n":8812345678901234}"#, r#"{"n":"[REDACTED:DIG]"}"#),
+            (r#"[8.812345678901234e15]"#, r#"["[REDACTED:DIG]"]"#),
+            (r#"[-8812345678901234]"#, r#"["-[REDACTED:DIG]"]"#),
+            (r#"[881234567890123, 8812.5, 1e300]"#, r#"[881234567890123, 8812.5, 1e300]"#),
+        ] {
+            let mut text = given.to_owned();
+            redaction.redact_json(&mut text);
+            assert_eq!(text.replace("[REDACTED:DIG].0", "[REDACTED:DIG]"), expected, "{given}");
+        }
+        assert!(redaction.hides(8_812_345_678_901_234.0) && !redaction.hides(0.5));
+        let long = SecretValue::new("12345678901234567000".to_owned()).expect("a value");
+        let redaction = Redaction::new(&[("LONG", &long)]);
+        assert!(redaction.hides(12_345_678_901_234_567_000.0));
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use rmcp::model::{ListToolsResult, Tool};
 use serde_json::{Map, Value, json};
@@ -21,6 +22,10 @@ use toolhost_schema::schema::Format;
 const PAGE_TOOLS_MAX: usize = 250;
 /// Listings remembered for their further pages; the oldest goes first.
 const REMEMBERED_MAX: usize = 4;
+/// Bytes of those as JSON, together; the newest is remembered whatever it has.
+const REMEMBERED_BYTES_MAX: usize = 8 << 20;
+/// How long one is remembered that nobody turns a page of.
+const REMEMBERED_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The tools of one moment.
 pub(super) struct Listing {
@@ -34,9 +39,15 @@ pub(super) struct Listing {
 /// Makes listings, and remembers those that were begun.
 pub(super) struct Listings {
     format: Format,
-    begun: Mutex<VecDeque<Arc<Listing>>>,
+    begun: Mutex<VecDeque<BegunListing>>,
     /// Held by whoever makes one: those who ask meanwhile are given the same.
     made: tokio::sync::Mutex<Option<Made>>,
+}
+
+/// A listing whose pages are being turned.
+struct BegunListing {
+    listing: Arc<Listing>,
+    turned: Instant,
 }
 
 /// The listing that was made last, and of what.
@@ -100,15 +111,27 @@ impl Listings {
     /// The first page of a listing, which is remembered if there are more.
     pub(super) fn first_page(&self, listing: Arc<Listing>) -> ListToolsResult {
         let page = listing.page(0);
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun();
         if page.next_cursor.is_some() {
-            begun.retain(|known| known.digest != listing.digest);
-            begun.push_back(listing);
-            if begun.len() > REMEMBERED_MAX {
+            begun.retain(|known| known.listing.digest != listing.digest);
+            begun.push_back(BegunListing { listing, turned: Instant::now() });
+            let bytes = |begun: &VecDeque<BegunListing>| -> usize {
+                begun.iter().map(|known| known.listing.bytes()).sum()
+            };
+            while begun.len() > REMEMBERED_MAX
+                || begun.len() > 1 && bytes(&begun) > REMEMBERED_BYTES_MAX
+            {
                 begun.pop_front();
             }
         }
         page
+    }
+
+    /// Those that were begun, without the forgotten ones.
+    fn begun(&self) -> MutexGuard<'_, VecDeque<BegunListing>> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.retain(|known| known.turned.elapsed() < REMEMBERED_TIME_MAX);
+        begun
     }
 
     /// The page that a cursor stands for, and its bytes; none if the cursor was not given here, or
@@ -117,8 +140,10 @@ impl Listings {
         let (digest, start) = cursor.split_once('-')?;
         let digest = u64::from_str_radix(digest, 16).ok()?;
         let start: usize = start.parse().ok()?;
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let listing = begun.iter().find(|listing| listing.digest == digest)?;
+        let mut begun = self.begun();
+        let known = begun.iter_mut().find(|known| known.listing.digest == digest)?;
+        known.turned = Instant::now();
+        let listing = &known.listing;
         // Only what was given, to the letter.
         let is_ours = start > 0
             && start < listing.tools.len()
@@ -159,6 +184,10 @@ impl Listing {
     /// Bytes of the first page as JSON, about.
     pub(super) fn first_bytes(&self) -> usize {
         self.page_bytes(0)
+    }
+
+    fn bytes(&self) -> usize {
+        self.lengths.iter().sum()
     }
 
     fn page_bytes(&self, start: usize) -> usize {
@@ -285,5 +314,21 @@ mod tests {
             listings.first_page(Arc::new(listing(count)));
         }
         assert!(listings.page(&cursor).is_none(), "the oldest goes");
+    }
+
+    #[test]
+    fn large_listings_are_forgotten_for_newer_ones() {
+        let listings = Listings::new(Format::Mcp);
+        let large = |name: &str| {
+            let text = "x".repeat(20 << 10);
+            let tool = |number: usize| json!({ "name": format!("{name}{number:04}"), "description": text, "inputSchema": {} });
+            Arc::new(Listing::new((0..300).map(tool), &|| false).expect("nobody is gone"))
+        };
+        let cursors = ["a", "b", "c"]
+            .map(|name| listings.first_page(large(name)).next_cursor.expect("a cursor"));
+        // Two of 6 MiB each are more than 8 MiB.
+        assert!(listings.page(&cursors[0]).is_none() && listings.page(&cursors[1]).is_none());
+        assert!(listings.page(&cursors[2]).is_some());
+        assert_eq!(listings.begun().len(), 1);
     }
 }

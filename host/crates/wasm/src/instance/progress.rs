@@ -130,6 +130,9 @@ impl Host for Guest {
             call.call_log.redaction().redact(&mut message);
             text::cut(&message, MESSAGE_CHARS_MAX)
         });
+        let redaction = call.call_log.redaction();
+        let is_hidden = [Some(done), total].into_iter().flatten().any(|it| redaction.hides(it));
+        let (done, total) = if is_hidden { (0.0, None) } else { (done, total) };
         call.progress.report(Progress { done, total, message });
         Ok(())
     }
