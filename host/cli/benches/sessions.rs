@@ -9,7 +9,7 @@ use toolhost::{Host, HostSettings, SessionSettings};
 use toolhost_core::tool::{Call, Origin};
 use toolhost_sources::folder::Folder;
 use toolhost_state::config::{AuditConfig, Config};
-use toolhost_testing::McpClient;
+use toolhost_testing::client::McpClient;
 
 use crate::calls::ARGUMENTS;
 use crate::guests::{BUILDS, Guests};
