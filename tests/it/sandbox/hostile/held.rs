@@ -143,7 +143,7 @@ async fn is_given_back_however_a_guest_ends() {
     )
     .with("whole.wasm", whole());
     let host = Arc::new(host(&lab, &names).await);
-    assert!(all_is_given_back(&host).await);
+    given_back(&host, "loading").await;
     let mut random = ChaCha8Rng::seed_from_u64(16);
     for round in 0..4 {
         let mut calls = tokio::task::JoinSet::new();
@@ -156,12 +156,16 @@ async fn is_given_back_however_a_guest_ends() {
             let outcome = outcome.expect("no panic");
             assert!(outcome.usage.memory_bytes <= 64 << 20, "{outcome:?}");
         }
-        // Guests that were stopped are dropped on another thread, and so are their requests.
-        let start = Instant::now();
-        while !all_is_given_back(&host).await {
-            assert!(start.elapsed() < PATIENCE, "round {round} keeps something");
-            tokio::task::yield_now().await;
-        }
+        given_back(&host, &format!("round {round}")).await;
+    }
+}
+
+/// Waits until all is given back: guests are dropped on another thread, and so are their requests.
+async fn given_back(host: &Host, what: &str) {
+    let start = Instant::now();
+    while !all_is_given_back(host).await {
+        assert!(start.elapsed() < PATIENCE, "{what} keeps something");
+        tokio::task::yield_now().await;
     }
 }
 
