@@ -232,7 +232,7 @@ fn known_projects(home: &Home) -> Lock {
 
 fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {
     let is_project = |folder: &&Path| {
-        lock.projects.iter().any(|known| known.folder == **folder) || is_border(folder)
+        lock.projects.iter().any(|known| known.folder == **folder) || read::is_project(folder)
     };
     let is_trusted = |folder: &&Path| {
         lock.project(folder).is_some_and(|project| {
@@ -242,11 +242,6 @@ fn trusted_project_of(lock: &Lock, path: &Path) -> Option<PathBuf> {
         })
     };
     path.ancestors().find(is_project).filter(is_trusted).map(Path::to_owned)
-}
-
-/// Tells whether a project begins at a folder, whoever trusts it.
-fn is_border(folder: &Path) -> bool {
-    read::is_project(folder)
 }
 
 /// A folder that is built with a source, and belongs neither to its trusted project nor to itself, nor
@@ -270,7 +265,7 @@ fn foreign_part(
                 Some(project) => trusted_project_of(&lock, folder).as_deref() == Some(project),
                 None => {
                     let mut between = folder.ancestors().take_while(|above| *above != source);
-                    folder.starts_with(source) && !between.any(is_border)
+                    folder.starts_with(source) && !between.any(read::is_project)
                 }
             }
     };

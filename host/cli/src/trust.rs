@@ -62,8 +62,8 @@ pub(super) enum TrustTarget {
 }
 
 impl TrustTarget {
-    /// Words of which it is known that they name a plugin name that, whatever folder lies there by now:
-    /// they are what a hint says. A slash at their end names the folder. A project's may be gone.
+    /// A path that is a known plugin's means that plugin, whatever folder lies there by now: hints print
+    /// such paths. With a slash at its end it means the folder. A project's folder may be gone.
     pub(super) fn read(home: &Home, global: &Global, what: &str) -> Result<TrustTarget, Failure> {
         let plugin = || TrustTarget::Plugin(what.to_owned());
         if let Some(name) = what.strip_prefix("mcp:") {

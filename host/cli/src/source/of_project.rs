@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{MANIFEST, is_border};
+use super::MANIFEST;
 use crate::home::PROJECT_PLUGINS;
 use crate::ui;
+use toolhost_state::read::is_project;
 use toolhost_state::trust_store::{self, Consent};
 use toolhost_wasm::script;
 
@@ -43,7 +44,7 @@ fn find(project: &Path) -> Vec<PathBuf> {
         if seen > FOLDERS_MAX || found.len() == SOURCES_MAX {
             break;
         }
-        if folder != project && is_border(&folder) {
+        if folder != project && is_project(&folder) {
             continue;
         }
         if folder.join(MANIFEST).is_file() || script::language(&folder).is_some() {
